@@ -12,19 +12,20 @@ from typing import Protocol, TypeVar
 from tpulint.editing import Editing
 from tpulint.finding import Applicability, Edit, Finding, Fix, Location, Related, Span
 from tpulint.formatted import within
-from tpulint.knowledge.handled import HANDLED, Handled
 from tpulint.knowledge.runtime import DISABLE, ENABLE, PACKAGE
 from tpulint.model.module import Module
-from tpulint.model.names.scopes import FunctionNode, Scope, ScopeKind, parameters
-from tpulint.model.project.project import Certainty, TracePath
+from tpulint.model.names.scopes import Scope
+from tpulint.model.project.project import TracePath
 from tpulint.model.syntax.aliases import in_own_words
-from tpulint.model.syntax.handlers import caught, optional
-from tpulint.model.syntax.imports import first_import, respelled
-from tpulint.model.tracing.guards import CUDA, PROCESSES, SEVERAL, only_with
-from tpulint.model.values.at_hand import names_at_hand
+from tpulint.model.syntax.imports import respelled
 from tpulint.model.values.kinds import Instance, Kind
-from tpulint.model.values.pending import pending
-from tpulint.model.values.uses import data_dependent_size
+from tpulint.model.values.pending import body_around
+from tpulint.rules_api.devices import Devices
+from tpulint.rules_api.names import Names
+from tpulint.rules_api.program import Program
+from tpulint.rules_api.trace import Trace
+from tpulint.rules_api.types import Types
+from tpulint.source import Source
 
 _T = TypeVar("_T")
 #: The name of the torchax device, as a string of Python's.
@@ -49,198 +50,221 @@ class Context(Editing):
         self.module = module
         self.scope = scope
 
-    # meaning
-
-    def qualified_name(self, node: ast.AST) -> str | None:
-        """The qualified name of a plain or dotted name, such as `torch.cuda.synchronize`."""
-        name = self.module.names.qualified(node, self.scope)
-        return self.module.project.resolve(name) if name is not None else None
-
-    def kind(self, node: ast.expr) -> Kind:
-        """The inferred type of an expression."""
-        return self.module.kind(node, self.scope)
-
-    def is_module(self, kind: Kind) -> bool:
-        """Whether the value is a `torch.nn.Module`."""
-        return isinstance(kind, Instance) and self.module.project.is_module_class(kind.cls)
-
-    def defines_method(self, kind: Instance, name: str) -> bool:
-        """Whether this project defines the method in the class."""
-        return self.module.project.method(self.module.project.resolve(kind.cls), name) is not None
-
-    def assigned_often(self, kind: Instance, attribute: str) -> bool:
-        """Whether the class does not assign the attribute exactly once."""
-        return len(self.module.assignments.get((kind.cls, attribute), ())) != 1
+    # namespaces
 
     @property
-    def trace_path(self) -> TracePath | None:
-        """Whether this code is traced; the call chain by which it is, or None."""
-        return self.module.trace_path(self.scope)
+    def names(self) -> Names:
+        """Qualified names, scopes, and what names are bound to."""
+        return Names(self.module, self.scope)
 
     @property
-    def is_imported(self) -> bool:
-        """Whether another file of the project imports this file, or this file is part of a package."""
-        name = self.module.name
-        return "." in name or bool(self.module.project.importing[name])
+    def types(self) -> Types:
+        """Inferred types of values, and how values are used."""
+        return Types(self.module, self.scope)
 
     @property
-    def package(self) -> str:
-        """The dotted name of the package that others import this file from; "" for a script."""
-        is_script = any(
-            "__main__" in ast.dump(node.test) for node in self.tree.body if isinstance(node, ast.If)
-        )
-        relative = (node for node in self.tree.body if isinstance(node, ast.ImportFrom) and node.level)
-        project = self.module.project
-        if is_script and not any(relative) and not project.is_of_package(self.module.name):
-            return ""
-        return project.package(self.module.name)
-
-    def pending(self, statement: ast.stmt, waits: Callable[[ast.stmt], bool]) -> list[str]:
-        """Names of what the function has started to compute before a statement, and not waited for."""
-        return pending(self.module, self.function_body, statement, self.scope, waits)
-
-    def top_level_calls(self, name: str) -> Iterator[ast.Call]:
-        """Calls whose callee ends in a name, outside of any function or class."""
-        for node, scope in self.module.index.calls.get(name, ()):
-            if scope is self.module.index.module and isinstance(node, ast.Call):
-                yield node
-
-    def calls(self, name: str) -> Iterator[tuple[ast.Call, Context]]:
-        """The file's calls whose callee ends in a name, each with its place."""
-        for node, scope in self.module.index.calls.get(name, ()):
-            if isinstance(node, ast.Call):
-                yield node, self.at(scope)
-
-    def calls_on(self, value: ast.expr, method: str) -> Iterator[tuple[ast.Call, Context]]:
-        """The file's calls of a method on what is written like a value, each with its place."""
-        text = self.text(value)
-        for call, at in self.calls(method):
-            if isinstance(call.func, ast.Attribute) and self.text(call.func.value) == text:
-                yield call, at
-
-    def once(self, question: Callable[[Context], _T]) -> _T:
-        """What a question about the whole file comes to, asked once for it."""
-        if question not in self.module.answers:
-            self.module.answers[question] = question(self)
-        answer: _T = self.module.answers[question]
-        return answer
-
-    def handed(self, parameter: ast.Name) -> Iterator[tuple[ast.expr, Context]]:
-        """What calls in this file hand over as a parameter of the enclosing function, each with its place."""
-        for value, scope in self.module.handed(parameter.id, self.scope):
-            yield value, self.at(scope)
+    def trace(self) -> Trace:
+        """Whether and why code is traced, and what outlives a trace."""
+        return Trace(self.module, self.scope)
 
     @property
-    def is_import_time(self) -> bool:
-        """Whether the code runs when its file is imported."""
-        return self.scope.function is None
+    def devices(self) -> Devices:
+        """Checks for CUDA, expressions that name devices, and where tensors live."""
+        return Devices(self.module, self.scope)
 
     @property
-    def places_tensors(self) -> bool:
-        """Whether this file moves a tensor or module to a device."""
-        return self.module.project.modules[self.module.name].placed_anywhere
+    def program(self) -> Program:
+        """The project, and the programs that the file is a part of."""
+        return Program(self.module, self.scope)
+
+    # the file, and other locations in it
 
     @property
-    def serves_device(self) -> bool:
-        """Whether the program uses a device or the torchax environment."""
-        return self.module.project.serves_device(self.module.name)
-
-    @property
-    def is_trained(self) -> bool:
-        """Whether the program computes gradients."""
-        return self.module.name in self.module.project.programs.training
-
-    @property
-    def is_differentiated(self) -> bool:
-        """Whether the program computes its gradients with JAX."""
-        return self.module.name in self.module.project.programs.differentiated
-
-    @property
-    def asks_gradients(self) -> bool:
-        """Whether the program computes gradients, with torch or with JAX."""
-        return self.module.project.programs.asks_gradients(self.module.name)
-
-    @property
-    def has_runtime(self) -> bool:
-        """Whether the program has the runtime torchax-compat, or gets it as it computes gradients."""
-        return self.asks_gradients or self.module.project.uses_runtime
-
-    def runtime_handles(self, subject: str, operator: str = "") -> bool:
-        """Whether the program has the runtime torchax-compat, which handles this, as a test shows.
-
-        `subject` is a name of the table `HANDLED`; `operator` is one of its operators, if it has any.
-        """
-        handled = HANDLED[subject]
-        if operator and operator not in handled.operators:
-            return False
-        project = self.module.project
-        if handled.in_program:
-            has_runtime = project.program_uses_runtime(self.module.name)
-        else:
-            has_runtime = project.uses_runtime
-        has_runtime = has_runtime or (handled.with_gradients and self.asks_gradients)
-        if not has_runtime or not self._is_shown(handled, operator):
-            return False
-        self.module.handled.add(subject)
-        return True
-
-    def _is_shown(self, handled: Handled, operator: str) -> bool:
-        """Whether the tests show it for this code, which the program may jit itself."""
-        path = self.trace_path
-        if path is None or path.certainty is not Certainty.JIT:
-            return True
-        return handled.in_jit if isinstance(handled.in_jit, bool) else operator in handled.in_jit
+    def source(self) -> Source:
+        """The file's text and layout."""
+        return self.module.source
 
     @cached_property
     def tree(self) -> ast.Module:
         """The file's syntax tree."""
         return self.module.source.tree
 
+    def at(self, scope: Scope) -> Context:
+        """The same file at another location."""
+        return Context(self.rule, self.module, scope)
+
+    def calls(self, name: str) -> Iterator[tuple[ast.Call, Context]]:
+        """The file's calls whose callee ends in a name, each with its location."""
+        for node, scope in self.module.index.calls.get(name, ()):
+            if isinstance(node, ast.Call):
+                yield node, self.at(scope)
+
+    def calls_on(self, value: ast.expr, method: str) -> Iterator[tuple[ast.Call, Context]]:
+        """The file's calls of a method on what is written like a value, each with its location."""
+        text = self.text(value)
+        for call, at in self.calls(method):
+            if isinstance(call.func, ast.Attribute) and self.text(call.func.value) == text:
+                yield call, at
+
+    def passed(self, parameter: ast.Name) -> Iterator[tuple[ast.expr, Context]]:
+        """The values that calls in this file pass as a parameter of this function, each with its location."""
+        for value, scope in self.module.handed(parameter.id, self.scope):
+            yield value, self.at(scope)
+
+    def once(self, question: Callable[[Context], _T]) -> _T:
+        """The answer to a question about the whole file, which is asked once for it."""
+        if question not in self.module.answers:
+            self.module.answers[question] = question(self)
+        answer: _T = self.module.answers[question]
+        return answer
+
+    # FLAT
+
+    def qualified_name(self, node: ast.AST) -> str | None:
+        """The qualified name of a plain or dotted name, such as `torch.cuda.synchronize`."""
+        return self.names.qualified(node)
+
+    def kind(self, node: ast.expr) -> Kind:
+        """The inferred type of an expression."""
+        return self.types.kind(node)
+
+    def is_module(self, kind: Kind) -> bool:
+        """Whether the value is a `torch.nn.Module`."""
+        return self.types.is_module(kind)
+
+    @property
+    def trace_path(self) -> TracePath | None:
+        """Whether this code is traced; the call chain by which it is, or None."""
+        return self.trace.path
+
+    @property
+    def is_imported(self) -> bool:
+        """Whether another file of the project imports this file, or this file is part of a package."""
+        return self.program.is_imported
+
+    @property
+    def package(self) -> str:
+        """The dotted name of the package that others import this file from; "" for a script."""
+        return self.program.package
+
+    def pending(self, statement: ast.stmt, waits: Callable[[ast.stmt], bool]) -> list[str]:
+        """Names of tensors that the function computes before a statement, after it last waited for them."""
+        return self.devices.pending(statement, waits)
+
+    def top_level_calls(self, name: str) -> Iterator[ast.Call]:
+        """Calls whose callee ends in a name, outside of any function or class."""
+        return self.names.top_level_calls(name)
+
+    @property
+    def is_import_time(self) -> bool:
+        """Whether the code runs when its file is imported."""
+        return self.program.is_import_time
+
+    @property
+    def places_tensors(self) -> bool:
+        """Whether this file moves a tensor or module to a device."""
+        return self.program.places_tensors
+
+    @property
+    def serves_device(self) -> bool:
+        """Whether the program uses a device or the torchax environment."""
+        return self.program.serves_device
+
+    @property
+    def is_trained(self) -> bool:
+        """Whether the program computes gradients."""
+        return self.program.is_trained
+
+    @property
+    def is_differentiated(self) -> bool:
+        """Whether the program computes its gradients with JAX."""
+        return self.program.is_differentiated
+
+    @property
+    def asks_gradients(self) -> bool:
+        """Whether the program computes gradients, with torch or with JAX."""
+        return self.program.asks_gradients
+
+    @property
+    def has_runtime(self) -> bool:
+        """Whether the program has the runtime torchax-compat, or gets it as it computes gradients."""
+        return self.program.has_runtime
+
+    def runtime_handles(self, subject: str, operator: str = "") -> bool:
+        """Whether the program has the runtime torchax-compat, which handles this, as a test shows."""
+        return self.program.runtime_handles(subject, operator)
+
     def is_parameter(self, node: ast.expr) -> bool:
         """Whether the expression is a parameter of the enclosing function, and so may be a tensor."""
-        function = self.scope.function
-        if not isinstance(node, ast.Name) or function is None or not isinstance(function.node, FunctionNode):
-            return False
-        names = {argument.arg for argument in parameters(function.node)} - {"self", "cls"}
-        return node.id in names
+        return self.names.is_parameter(node)
 
     def data_dependent_size(self, call: ast.Call) -> ast.expr | None:
         """Whether a size in the call depends on a tensor's value; that size, or None."""
-        return data_dependent_size(self.module, call, self.scope)
+        return self.types.data_dependent_size(call)
 
     def sizes_a_factory(self, node: ast.expr) -> bool:
         """Whether the expression is part of the size of a new tensor, which is reported instead."""
-        for outer in self.ancestors(node):
-            if isinstance(outer, ast.stmt):
-                return False
-            if isinstance(outer, ast.Call) and self.data_dependent_size(outer) is not None:
-                return True
-        return False
+        return self.types.sizes_a_factory(node)
 
     def names_at_hand(self, node: ast.expr) -> Iterator[tuple[str, Kind]]:
         """Names that are certainly bound where a node is evaluated, nearest first, with their types."""
-        return names_at_hand(self.module, node, self.scope)
+        return self.names.at_hand(node)
 
     def only_with_cuda(self, node: ast.AST) -> bool:
         """Whether the code runs only if CUDA is available, and so never on a TPU host."""
-        return only_with(CUDA, self.module, node, self.scope)
+        return self.devices.only_with_cuda(node)
 
     def only_with_processes(self, node: ast.AST) -> bool:
-        """Whether the code runs only with several processes, and so in a process group.
-
-        In a program that starts a group, or has lost it, a flag or an environment variable is not enough: a
-        launcher may have set it for one process.
-        """
-        is_lacking = self.module.name in self.module.project.programs.lacking_group
-        return only_with(SEVERAL if is_lacking else PROCESSES, self.module, node, self.scope)
+        """Whether the code runs only with several processes, and so in a process group."""
+        return self.devices.only_with_processes(node)
 
     def is_optional(self, statement: ast.stmt) -> bool:
         """Whether the import is optional; the program continues if it fails or is skipped."""
-        return optional(self.module, statement, self.scope)
+        return self.names.is_optional_import(statement)
 
     def first_import(self, package: str) -> ast.stmt | None:
         """The first import of the package in this file that is not optional, if there is one."""
-        return first_import(self.module, package)
+        return self.names.first_import(package)
+
+    def loads(self, name: str) -> Iterator[ast.Name]:
+        """All places of the file that read a name, whatever it means there."""
+        return self.names.loads(name)
+
+    def taken(self, owner: ast.expr, names: Collection[str]) -> Iterator[ast.Attribute]:
+        """All places of the file with one of these attributes of what is written as `owner`."""
+        return self.names.attributes_of(owner, names)
+
+    def assigned_values(self, name: ast.expr) -> list[ast.expr]:
+        """The values of plain assignments to a name, or to whatever is written like something else."""
+        return self.names.assigned_values(name)
+
+    def is_function(self, node: ast.expr) -> bool:
+        """Whether the expression is a lambda, or the name of a function that `def` defines."""
+        return self.names.is_function(node)
+
+    def is_caught(self, node: ast.AST) -> bool:
+        """Whether an `except` around the code catches the error that is raised without CUDA."""
+        return self.devices.is_caught(node)
+
+    def options(self, node: ast.expr, callee: str) -> dict[str, ast.expr]:
+        """The items of a dictionary, by their keys, if the file unpacks a dictionary for a callee."""
+        return self.names.options(node, callee)
+
+    def is_bound(self, name: str) -> bool:
+        """Whether the name is defined here."""
+        return self.names.is_bound(name)
+
+    def assigned_often(self, kind: Instance, attribute: str) -> bool:
+        """Whether the class does not assign the attribute exactly once."""
+        return self.types.assigned_often(kind, attribute)
+
+    def handed(self, parameter: ast.Name) -> Iterator[tuple[ast.expr, Context]]:
+        """The values that calls in this file pass as a parameter of this function, each with its location."""
+        return self.passed(parameter)
+
+    def defines_method(self, kind: Instance, name: str) -> bool:
+        """Whether this project defines the method in the class."""
+        return self.types.defines_method(kind.cls, name)
 
     def respelled(self, statement: ast.ImportFrom, alias: ast.alias, target: str) -> Edit:
         """The edit that imports one name of a statement from elsewhere, under the name that it had."""
@@ -250,50 +274,7 @@ class Context(Editing):
         indent = before if not before.strip() else ""
         return self.edit(span, respelled(statement, alias, target, indent, source.newline))
 
-    def loads(self, name: str) -> Iterator[ast.Name]:
-        """Every place of the file that reads a name, whatever it means there."""
-        return iter(self.module.loads.get(name, ()))
-
-    def taken(self, owner: ast.expr, names: Collection[str]) -> Iterator[ast.Attribute]:
-        """Places of the file that take one of some attributes from what is written as `owner`."""
-        text = self.text(owner)
-        for node, _ in (place for name in names for place in self.module.index.taken.get(name, ())):
-            if isinstance(node, ast.Attribute) and self.text(node.value) == text:
-                yield node
-
-    def assigned_values(self, name: ast.expr) -> list[ast.expr]:
-        """What plain assignments give to a name, or to whatever is written like something else."""
-        if not isinstance(name, ast.Name):
-            return self.module.assigned.get(ast.unparse(name), [])
-        found = self.module.names.lookup(name.id, self.scope)
-        return [binding.value for binding in found[1] if binding.value is not None] if found else []
-
-    def is_function(self, node: ast.expr) -> bool:
-        """Whether the expression is a lambda, or the name of a function that `def` defines."""
-        if isinstance(node, ast.Lambda):
-            return True
-        found = self.module.names.lookup(node.id, self.scope) if isinstance(node, ast.Name) else None
-        return found is not None and all(isinstance(binding.node, FunctionNode) for binding in found[1])
-
-    def is_caught(self, node: ast.AST) -> bool:
-        """Whether an `except` around the code catches the error that is raised without CUDA."""
-        return caught(self.module, node, self.scope)
-
-    def options(self, node: ast.expr, callee: str) -> dict[str, ast.expr]:
-        """What a dictionary holds, by keys, where the file unpacks one for a callee.
-
-        The node is one of the keys, or the call of `dict`.
-        """
-        if not any(word.arg is None for call, _ in self.calls(callee) for word in call.keywords):
-            return {}
-        if isinstance(node, ast.Call):
-            is_dict = self.qualified_name(node.func) == "builtins.dict"
-            return {word.arg: word.value for word in node.keywords if word.arg} if is_dict else {}
-        outer = self.parent(node)
-        if not isinstance(outer, ast.Dict) or node not in outer.keys:
-            return {}
-        named = zip(outer.keys, outer.values, strict=True)
-        return {str(one.value): value for one, value in named if isinstance(one, ast.Constant)}
+    # END FLAT
 
     # places
 
@@ -315,24 +296,14 @@ class Context(Editing):
 
     @property
     def function_body(self) -> list[ast.stmt]:
-        """The statements of the enclosing function, or of the module."""
-        scope: Scope | None = self.scope
-        while scope is not None:
-            body = getattr(scope.node, "body", None)
-            if scope.kind in (ScopeKind.FUNCTION, ScopeKind.MODULE) and isinstance(body, list):
-                return body
-            scope = scope.parent
-        return self.tree.body
+        """The statements of the enclosing function, or of the file."""
+        return body_around(self.module, self.scope)
 
     @property
     def device(self) -> str:
         """The device as a text, where a fix writes it: torchax's, with CUDA's if that is kept."""
         kept = self.module.project.keeps_gpu
         return '"cuda" if torch.cuda.is_available() else "jax"' if kept else '"jax"'
-
-    def is_bound(self, name: str) -> bool:
-        """Whether the name is defined here."""
-        return self.module.names.lookup(name, self.scope) is not None
 
     # findings and fixes
 
@@ -420,10 +391,6 @@ class Context(Editing):
     def _enters_environment(self) -> bool:
         """Whether a program that the file is a part of enters the torchax environment."""
         return self.module.name in self.module.project.programs.entering
-
-    def at(self, scope: Scope) -> Context:
-        """The same file at another place."""
-        return Context(self.rule, self.module, scope)
 
     def runtime_import(self, name: str = "") -> tuple[Edit, ...] | None:
         """Edits that import the runtime, or a name of it; None where its name means something else."""

@@ -201,7 +201,7 @@ class Program(Namespace):
         return any(one.function == name and one.is_whole for one in self._module.project.takers)
 
     def weight_update(self, loop: ast.For) -> Region | None:
-        """Whether the loop only writes to weights, without gradients; the loop as a region, or None."""
+        """Whether the loop only writes to weights, without gradients; its computation, or None."""
         return update(self._module, loop, self._scope)
 
     def computes_weights(self, loop: ast.For) -> bool:

@@ -39,7 +39,7 @@ from collections.abc import Iterator
 
 from tpulint.knowledge.runtime import PACKAGE
 from tpulint.knowledge.waiting import WAIT_FOR_ALL, WAITS
-from tpulint.rules_api import Applicability, Context, Edit, Finding, Fix, Rule, Scope, is_name
+from tpulint.rules_api import Applicability, Context, Edit, Finding, Fix, Rule, is_name
 
 rule = Rule("TPU202", "time measured with CUDA events", module=__name__, fix=Applicability.UNSAFE)
 
@@ -112,8 +112,8 @@ def _made(ctx: Context) -> tuple[list[ast.stmt], set[str]]:
     """The statements of the function that create events, and the names of these."""
     made: list[ast.stmt] = []
     names: set[str] = set()
-    for call, scope in ctx.module.index.calls.get("Event", ()):
-        if not isinstance(call, ast.Call) or not _same_function(scope, ctx.scope):
+    for call, at in ctx.calls("Event"):
+        if at.scope.function is not ctx.scope.function:
             continue
         statement = ctx.statement(call)
         if not isinstance(statement, ast.Assign) or len(statement.targets) != 1:
@@ -127,17 +127,13 @@ def _made(ctx: Context) -> tuple[list[ast.stmt], set[str]]:
         ]
         if not len(bound) == len(events) == len(targets) == len(values):
             return [], set()
-        owner = scope.function or ctx.module.index.module
+        owner = at.scope.function or ctx.names.module_scope
         if any(len(owner.bindings.get(name, ())) != 1 for name in bound):
             return [], set()
         if statement not in made:
             made.append(statement)
         names |= set(bound)
     return made, names
-
-
-def _same_function(one: Scope, other: Scope) -> bool:
-    return one.function is other.function
 
 
 def _passed_elsewhere(owner: ast.AST, names: set[str], ctx: Context) -> bool:
@@ -167,7 +163,7 @@ def _reading(statement: ast.stmt, pending: list[str], ctx: Context) -> Iterator[
     assert isinstance(record.func, ast.Attribute)
     reading = f"{ctx.text(record.func.value)} = time.perf_counter()"
     if pending:
-        source = ctx.module.source
+        source = ctx.source
         before = source.ahead_of(statement)
         joint = "; " if before.strip() else f"{source.newline}{before}"
         reading = f"{WAIT_FOR_ALL}{joint}{reading}"

@@ -135,7 +135,7 @@ def grad_scaler(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     of_cuda = device is None or (isinstance(device, ast.Constant) and device.value == "cuda")
     does = "disables itself on a TPU host" if of_cuda else "raises on the torchax device"
     fix = _without_scaler(call, ctx) or _disabled_scaler(call, name, ctx)
-    if fix is None and device is not None and not of_cuda and ctx.module.project.keeps_gpu:
+    if fix is None and device is not None and not of_cuda and ctx.program.keeps_cuda:
         edit = ctx.replace(device, '"cuda"')
         fix = ctx.fix(
             'replace the device with `"cuda"`, so that `GradScaler` is disabled on a TPU host',
@@ -183,7 +183,7 @@ def _on_jax(call: ast.Call, name: str, ctx: Context) -> Fix | None:
         return None
     device = _argument(call, "device_type", 0)
     place = ctx.quoted("jax", device or call)
-    if ctx.module.project.keeps_gpu:
+    if ctx.program.keeps_cuda:
         place = f"{ctx.quoted('cuda', device or call)} if torch.cuda.is_available() else {place}"
     if name in _OF_CUDA:
         named = _named(call, ctx)
@@ -205,7 +205,7 @@ def _counts_moved_out(outer: ast.AST | None, ctx: Context) -> Iterator[Edit]:
     block = ctx.parent(outer) if isinstance(outer, ast.withitem) else None
     if not isinstance(block, ast.With) or block.body[0].lineno == block.lineno:
         return
-    source = ctx.module.source
+    source = ctx.source
     start = source.line_starts[block.lineno - 1]
     indent = source.text[start : ctx.span(block).start]
     for statement in reversed(block.body[1:]):
@@ -223,9 +223,7 @@ def _named(call: ast.Call, ctx: Context) -> list[str] | None:
     if any(isinstance(one, ast.Starred) for one in call.args) or len(call.args) > len(_BY_PLACE):
         return None
     given = [f"{name}={ctx.text(value)}" for name, value in zip(_BY_PLACE, call.args, strict=False)]
-    return given + [
-        ctx.module.source.text[ctx.span(word).start : ctx.span(word).end] for word in call.keywords
-    ]
+    return given + [ctx.source.text[ctx.span(word).start : ctx.span(word).end] for word in call.keywords]
 
 
 def _without_autocast(call: ast.Call, ctx: Context) -> Fix | None:
@@ -256,7 +254,7 @@ def _without_scaler(call: ast.Call, ctx: Context) -> Fix | None:
         return None
     edits = [ctx.delete(statement)]
     used = 0
-    for use, scope in ctx.module.index.nodes[ast.Call]:
+    for use, scope in ctx.names.all_calls():
         if not isinstance(use, ast.Call) or not isinstance(use.func, ast.Attribute):
             continue
         if is_name(use.func.value, target.id):
@@ -273,7 +271,7 @@ def _without_scaler(call: ast.Call, ctx: Context) -> Fix | None:
 
 def _disabled_scaler(call: ast.Call, name: str, ctx: Context) -> Fix | None:
     """The fix that disables a scaler, whatever its uses."""
-    if ctx.module.project.keeps_gpu or any(keyword.arg is None for keyword in call.keywords):
+    if ctx.program.keeps_cuda or any(keyword.arg is None for keyword in call.keywords):
         return None
     first = 1 if ".cuda." not in name else 0
     if any(isinstance(argument, ast.Starred) for argument in call.args):
@@ -291,8 +289,7 @@ def _disabled_scaler(call: ast.Call, name: str, ctx: Context) -> Fix | None:
 
 def _is_bound_elsewhere(target: ast.Name, ctx: Context) -> bool:
     """Whether the file binds the name more than once."""
-    scopes = (ctx.module.index.module, *ctx.module.index.functions, *ctx.module.index.classes)
-    return sum(len(scope.bindings.get(target.id, ())) for scope in scopes) != 1
+    return sum(len(scope.bindings.get(target.id, ())) for scope in ctx.names.scopes) != 1
 
 
 def _disabled(use: ast.Call, method: str, ctx: Context) -> Edit | None:

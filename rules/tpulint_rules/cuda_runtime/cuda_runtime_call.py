@@ -102,11 +102,7 @@ from dataclasses import replace
 
 from tpulint.knowledge.cuda_api import CALLED, MEMORY, PROPERTIES, CudaCall, Effect, cuda_call
 from tpulint.knowledge.distributed import START, WRAPPERS
-from tpulint.model.devices.doors import becomes_device, takes_device
-from tpulint.model.devices.guarded import guard_of
 from tpulint.model.devices.literals import is_cuda_string, is_formatted_cuda
-from tpulint.model.processes.spawned import is_number_of_processes
-from tpulint.model.tracing.guards import CUDA, asks
 from tpulint.rules_api import Applicability, Context, Edit, Finding, Fix, Rule
 
 rule = Rule(
@@ -180,7 +176,7 @@ def _fix(call: ast.Call, name: str, what: CudaCall, ctx: Context) -> Fix | None:
         return _random(call, statement, what, ctx)
     if not what.instead or (what.effect in _RANDOM):
         return None
-    if name == "device_count" and is_number_of_processes(ctx.module, call, ctx.scope):
+    if name == "device_count" and ctx.program.is_number_of_processes(call):
         return ctx.fix(
             "replace `torch.cuda.device_count()` with `1`, because one JAX process uses all devices",
             ctx.replace(call, "1"),
@@ -271,11 +267,7 @@ def _unguarded(
 
 def _besides_cuda(test: ast.expr, ctx: Context) -> list[ast.expr]:
     """The parts of a condition that do not check for CUDA."""
-    return [
-        one
-        for one in _parts(test)
-        if _asks_for_kept(one) or not asks(CUDA, ctx.module, one, ctx.scope, truth=True)
-    ]
+    return [one for one in _parts(test) if _asks_for_kept(one) or not ctx.devices.means_cuda(one)]
 
 
 def _parts(test: ast.expr) -> list[ast.expr]:
@@ -301,7 +293,7 @@ def _ahead(call: ast.Call, statement: ast.stmt, what: CudaCall, ctx: Context) ->
     if not any(name.startswith("torch.cuda.") for name in asked):
         return None  # a flag, which may come to be true on TPU, too
     start, before = ctx.span(outer).start, outer.body[: outer.body.index(statement)]
-    source = ctx.module.source
+    source = ctx.source
     indent = source.ahead_of(outer)
     set_before = {
         node.id
@@ -342,8 +334,8 @@ def _as_device(call: ast.Call, ctx: Context) -> Fix | None:
     outer = ctx.parent(call)
     if isinstance(outer, ast.keyword):
         outer = ctx.parent(outer)
-    handed = isinstance(outer, ast.Call) and takes_device(ctx.module, outer, call, ctx.scope)
-    kept = becomes_device(ctx.module, call, ctx.scope)
+    handed = isinstance(outer, ast.Call) and ctx.devices.takes_device(outer, call)
+    kept = ctx.devices.becomes_device(call)
     if not handed and not kept:
         return None
     edit: Edit = ctx.replace(call, '"jax"')
@@ -426,7 +418,7 @@ def _chooses_many_devices(call: ast.Call, ctx: Context) -> bool:
 
 def _chooses_device(comparison: ast.expr, ctx: Context) -> bool:
     """Whether a comparison only chooses the device, and wraps no module for several GPUs."""
-    guard = guard_of(ctx.module, comparison, ctx.scope)
+    guard = ctx.devices.guard(comparison)
     names = {ctx.qualified_name(part) for part in guard.reached if isinstance(part, ast.Name | ast.Attribute)}
     return guard.device is not None and not guard.stays and names.isdisjoint({*WRAPPERS, START})
 

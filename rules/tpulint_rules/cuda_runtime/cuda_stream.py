@@ -227,7 +227,7 @@ def _entered_with(node: ast.expr, ctx: Context) -> ast.expr:
 
 def _without_stream(name: str, ctx: Context) -> list[Edit] | None:
     """The edits that remove a stream with all of its uses; None if a use does something else."""
-    found = ctx.module.names.lookup(name, ctx.scope)
+    found = ctx.names.lookup(name)
     if found is None or len(found[1]) != 1 or found[0].function is not ctx.scope.function:
         return None
     owner = ctx.scope.function.node if ctx.scope.function is not None else ctx.tree

@@ -41,7 +41,6 @@ import ast
 from collections.abc import Iterator
 
 from tpulint.knowledge.waiting import WAIT_FOR_ALL
-from tpulint.model.devices.doors import is_guarded_synchronize
 from tpulint.rules_api import Applicability, Context, Finding, Fix, Rule
 
 rule = Rule("TPU201", "`torch.cuda.synchronize()` call", module=__name__, fix=Applicability.UNSAFE)
@@ -105,7 +104,7 @@ def _block_until_ready(call: ast.Call, ctx: Context) -> Fix | None:
         return None
     outer = ctx.parent(statement)
     whole: ast.expr | ast.stmt = call
-    if isinstance(outer, ast.If) and is_guarded_synchronize(ctx.module, outer, ctx.scope):
+    if isinstance(outer, ast.If) and ctx.devices.is_guarded_synchronize(outer):
         whole = outer
     imports = ctx.imports("import jax")
     if imports is None:

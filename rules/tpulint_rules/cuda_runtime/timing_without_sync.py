@@ -186,7 +186,7 @@ def _is_jitted(call: ast.Call, ctx: Context) -> bool:
     """Whether the called name is the result of a function that compiles."""
     if not isinstance(call.func, ast.Name):
         return False
-    found = ctx.module.names.lookup(call.func.id, ctx.scope)
+    found = ctx.names.lookup(call.func.id)
     values = [binding.value for binding in found[1]] if found is not None else []
     return len(values) == 1 and (
         isinstance(values[0], ast.Call) and ctx.qualified_name(values[0].func) in TRACE_ENTRIES
@@ -237,7 +237,7 @@ def _call_may_wait(call: ast.Call, ctx: Context) -> bool:
 def _wait(begin: ast.stmt, statement: ast.stmt, ctx: Context) -> Fix | None:
     is_named = bool(ctx.pending(statement, lambda before: before is begin))
     imports = ctx.imports("import jax")
-    span, source = ctx.span(statement), ctx.module.source
+    span, source = ctx.span(statement), ctx.source
     before = source.ahead_of(statement)
     if not is_named or imports is None or before.strip():
         return None

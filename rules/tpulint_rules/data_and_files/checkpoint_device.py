@@ -46,7 +46,6 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from tpulint.model.devices.doors import holds_literal_device, is_host_without_cuda
 from tpulint.model.devices.literals import is_cuda_location, is_cuda_string, is_formatted_cuda
 from tpulint.rules_api import Applicability, Context, Device, Edit, Finding, Rule, Static
 
@@ -68,7 +67,7 @@ def loaded(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     place = next((k.value for k in call.keywords if k.arg == "map_location"), None)
     if place is None and len(call.args) > 1:
         place = call.args[1]
-    if place is not None and is_host_without_cuda(ctx.module, place, ctx.scope):
+    if place is not None and ctx.devices.is_host_without_cuda(place):
         place = None
     device = ctx.text(place) if isinstance(place, ast.Name | ast.Attribute) else ctx.device
     moved = list(_moved(call, device, ctx))
@@ -101,7 +100,7 @@ def _device(place: ast.expr, ctx: Context) -> str | None:
         if is_cuda_location(value):
             return "cuda"
     is_chosen = ctx.serves_device and any(_is_accelerator(value, ctx) for value in given)
-    if not is_chosen and (name or not holds_literal_device(ctx.module, place, ctx.scope)):
+    if not is_chosen and (name or not ctx.devices.holds_literal_device(place)):
         return None
     return ctx.text(place)
 
@@ -124,7 +123,7 @@ def _moved(call: ast.Call, device: str, ctx: Context) -> Iterator[Edit]:
         if _is_module_at_rest(target, call, ctx):
             yield ctx.insert(ctx.span(call).end, f".to({device})")
         return
-    gap = f"{ctx.module.source.newline}{ctx.module.source.margin(outer)}"
+    gap = f"{ctx.source.newline}{ctx.source.margin(outer)}"
     modules = [ctx.text(one) for one in target.elts if _is_module_at_rest(one, call, ctx)]
     if modules and ctx.span(outer).end == ctx.span(call).end:
         lines = "".join(f"{gap}{name} = {name}.to({device})" for name in modules)
@@ -138,9 +137,9 @@ def _is_module_at_rest(target: ast.expr, call: ast.Call, ctx: Context) -> bool:
     asked = {name for name in _OF_MODULES | _MOVES if _is_asked(target, name, call, ctx)}
     if asked & _MOVES:
         return False
-    found = ctx.module.names.lookup(target.id, ctx.scope) if isinstance(target, ast.Name) else None
+    found = ctx.names.lookup(target.id) if isinstance(target, ast.Name) else None
     given = [(b.value, found[0]) for b in found[1] if b.value is not None] if found is not None else []
-    return bool(asked) or any(ctx.is_module(ctx.module.kind(value, scope)) for value, scope in given)
+    return bool(asked) or any(ctx.is_module(ctx.at(scope).kind(value)) for value, scope in given)
 
 
 def _is_asked(value: ast.expr, method: str, load: ast.Call, ctx: Context) -> bool:

@@ -46,7 +46,6 @@ import ast
 from collections.abc import Iterator
 
 from tpulint.knowledge.runtime import DISTRIBUTION
-from tpulint.model.devices.doors import is_device_choice
 from tpulint.rules_api import Applicability, Context, Device, Finding, Fix, Rule, Static, Tensor, Unknown
 
 rule = Rule(
@@ -66,13 +65,12 @@ _PARAMETERS = (
 def copied(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     if ctx.qualified_name(call.func) != "copy.deepcopy" or len(call.args) != 1 or call.keywords:
         return
-    project = ctx.module.project
     if not ctx.serves_device or ctx.only_with_cuda(call):
         return
     value = call.args[0]
     kind = ctx.kind(value)
     # The fixes of such a program bring the runtime, with which `deepcopy` works.
-    is_trained = ctx.module.name in project.programs.calling_backward
+    is_trained = ctx.program.calls_backward
     title = f"add the runtime {DISTRIBUTION}, which makes `deepcopy` work"
     if isinstance(kind, Tensor) and kind.certain:
         message = "`deepcopy` of a tensor raises inside the torchax environment"
@@ -145,7 +143,7 @@ def _is_device(place: ast.expr, ctx: Context) -> bool:
         # A module moves to a device, unless the name says otherwise, which only keeps the rule silent.
         return not any(word in ctx.text(place).lower() for word in ("type", "float", "half", "precision"))
     chosen = ctx.assigned_values(place) if isinstance(place, ast.Name) else ()
-    return isinstance(kind, Device) or any(is_device_choice(ctx.module, it, ctx.scope) for it in chosen)
+    return isinstance(kind, Device) or any(ctx.devices.is_device_choice(it) for it in chosen)
 
 
 def _is_before(move: ast.Call, at: Context, call: ast.expr, ctx: Context) -> bool:

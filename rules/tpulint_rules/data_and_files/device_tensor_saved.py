@@ -56,7 +56,6 @@ from collections.abc import Callable, Iterator
 
 from tpulint.knowledge.files import SAVE
 from tpulint.knowledge.runtime import PACKAGE
-from tpulint.model.values.saved import saved_elsewhere
 from tpulint.rules_api import Applicability, Context, Finding, Fix, Instance, Kind, Rule, Unknown, is_name
 
 rule = Rule(
@@ -88,7 +87,7 @@ def saved(call: ast.Call, ctx: Context) -> Iterator[Finding]:
 
 @rule.on(ast.Module)
 def handed_over(_tree: ast.Module, ctx: Context) -> Iterator[Finding]:
-    for value, scope in saved_elsewhere(ctx.module):
+    for value, scope in ctx.program.saved_elsewhere():
         at = ctx.at(scope)
         if not at.serves_device or at.only_with_cuda(value):
             continue

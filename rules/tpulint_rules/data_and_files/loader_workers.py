@@ -140,7 +140,7 @@ def _default(workers: ast.expr, ctx: Context) -> ast.expr | None:
     """The default of a parameter or of a command-line argument of this file; None if it is not known."""
     match workers:
         case ast.Name(id=name):
-            found = ctx.module.names.lookup(name, ctx.scope)
+            found = ctx.names.lookup(name)
             return default_of(name, found[0]) if found is not None else None
         case ast.Attribute(attr=name):
             for call, _ in ctx.calls("add_argument"):

@@ -36,7 +36,6 @@ from collections.abc import Iterator
 
 from tpulint.knowledge.tensors import FACTORIES
 from tpulint.knowledge.training import LOADERS
-from tpulint.model.devices.doors import is_served_flag
 from tpulint.rules_api import Applicability, Context, Finding, Rule, Span, Tensor
 
 rule = Rule("TPU703", "pinned host memory", module=__name__, fix=Applicability.SAFE)
@@ -64,7 +63,7 @@ def loader(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     name = ctx.qualified_name(call.func) or ""
     if name not in LOADERS and not (name.startswith("torch.") and name.removeprefix("torch.") in _MAKERS):
         return
-    if ctx.module.project.keeps_gpu:
+    if ctx.program.keeps_cuda:
         title = f"replace the value of `pin_memory` with `{_WITH_CUDA}`"
         fix = ctx.fix(title, ctx.replace(word.value, _WITH_CUDA))
     else:
@@ -85,7 +84,7 @@ def in_dict(call: ast.Call, ctx: Context) -> Iterator[Finding]:
 def _turned_off(node: ast.expr, ctx: Context) -> Iterator[Finding]:
     value = ctx.options(node, "DataLoader").get("pin_memory")
     if value is not None and _pins(value, ctx):
-        new = _WITH_CUDA if ctx.module.project.keeps_gpu else "False"
+        new = _WITH_CUDA if ctx.program.keeps_cuda else "False"
         title = f"replace the value of `pin_memory` with `{new}`"
         fix = ctx.fix(title, ctx.replace(value, new), applicability=Applicability.UNSAFE)
         yield ctx.finding(value, f"the `DataLoader` option `pin_memory` {_RAISES}", fix)
@@ -95,4 +94,4 @@ def _pins(value: ast.expr, ctx: Context) -> bool:
     """Whether `pin_memory` is true, or a flag that may be true on a TPU host."""
     if isinstance(value, ast.Constant):
         return value.value is True
-    return is_served_flag(ctx.module, value, ctx.scope)
+    return ctx.devices.is_served_flag(value)

@@ -149,7 +149,7 @@ def _opened(argument: ast.expr, name: str, ctx: Context) -> tuple[str, bool | No
 
 def _read_before(argument: ast.expr, ctx: Context) -> bool:
     """Whether the variable holds the result of `read_file`."""
-    found = ctx.module.names.lookup(argument.id, ctx.scope) if isinstance(argument, ast.Name) else None
+    found = ctx.names.lookup(argument.id) if isinstance(argument, ast.Name) else None
     values = [binding.value for binding in found[1]] if found is not None else []
     return bool(values) and all(
         isinstance(value, ast.Call) and _torchvision_io(ctx.qualified_name(value.func)) == "read_file"

@@ -82,7 +82,6 @@ from collections.abc import Iterator
 from tpulint.knowledge.libraries import DEVICE_FUNCTIONS, DEVICE_HOLDERS
 from tpulint.knowledge.tracing import LIBRARIES, is_device_word
 from tpulint.knowledge.training import ACCELERATE_DEVICE
-from tpulint.model.devices.doors import becomes_device
 from tpulint.model.names.references import by_name
 from tpulint.model.project.takers import is_accelerator
 from tpulint.rules_api import Applicability, Context, Finding, Fix, Rule
@@ -105,15 +104,15 @@ _TRAINERS = frozenset(
 def accelerator(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     if not is_accelerator(call, ctx.qualified_name(call.func)) or _is_elsewhere(call, ctx):
         return
-    if ACCELERATE_DEVICE not in ctx.module.index.texts:
+    if not ctx.names.has_string(ACCELERATE_DEVICE):
         message = "`Accelerator` does not support torchax: the model stays on the CPU, without an error"
         yield ctx.finding(call, message, _told(call, ctx))
 
 
 def _told(call: ast.Call, ctx: Context) -> Fix | None:
     """The fix that passes the device to Accelerate before the call."""
-    statement, source = ctx.statement(call), ctx.module.source
-    is_kept = ctx.module.project.keeps_gpu
+    statement, source = ctx.statement(call), ctx.source
+    is_kept = ctx.program.keeps_cuda
     imports = ctx.imports("import os", *(["import torch"] if is_kept else []))
     if imports is None or source.ahead_of(statement).strip():
         return None
@@ -134,7 +133,7 @@ def _told(call: ast.Call, ctx: Context) -> Fix | None:
 @rule.on(ast.Call, named=is_device_word)
 def device_function(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     name = ctx.qualified_name(call.func)
-    if name is None or _is_elsewhere(call, ctx) or ctx.module.project.home(name) is not None:
+    if name is None or _is_elsewhere(call, ctx) or ctx.program.defines(name):
         return
     given = [*call.args, *(word.value for word in call.keywords)]
     constants = [one.value for one in given if isinstance(one, ast.Constant)]
@@ -145,7 +144,7 @@ def device_function(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     if is_text is None:
         if package in LIBRARIES or "auto" not in constants:
             return
-        if not becomes_device(ctx.module, call, ctx.scope, doors=True):
+        if not ctx.devices.becomes_device(call, itself=True):
             return
         is_text = False
     fix = _as_device(call, ctx, is_text=is_text) if len(constants) == len(given) else None
@@ -159,7 +158,7 @@ def device_holder(call: ast.Call, ctx: Context) -> Iterator[Finding]:
         return
     if _constant(call, "accelerator") == "cpu" or _constant(call, "cpu") is True:
         return
-    if ACCELERATE_DEVICE in ctx.module.index.texts:
+    if ctx.names.has_string(ACCELERATE_DEVICE):
         return
     outer = ctx.parent(call)
     fix = None

@@ -74,9 +74,7 @@ def wrapper(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     name = ctx.qualified_name(call.func)
     if name in WRAPPERS and not ctx.only_with_cuda(call):
         message = f"`{name.rpartition('.')[2]}` {WRAPPERS[name]}"
-        is_kept = (
-            ctx.module.name in ctx.module.project.programs.unwrapping and not ctx.module.project.keeps_gpu
-        )
+        is_kept = ctx.program.reads_wrapped_module and not ctx.program.keeps_cuda
         fix = _single_process(call, name, ctx) if is_kept else None
         yield ctx.finding(call, message, fix or _unwrapped(call, ctx))
 

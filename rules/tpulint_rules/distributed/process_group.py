@@ -99,8 +99,6 @@ from tpulint.knowledge.distributed import (
     collective,
 )
 from tpulint.knowledge.runtime import DISTRIBUTION
-from tpulint.model.processes.groups import backends, is_start, serves_host
-from tpulint.model.processes.spawned import spawned
 from tpulint.rules_api import Applicability, Context, Finding, Fix, Rule
 
 rule = Rule(
@@ -115,11 +113,11 @@ _ONE = "because one process uses all chips"
 
 @rule.on(ast.Call, named={START.rpartition(".")[2]})
 def started(call: ast.Call, ctx: Context) -> Iterator[Finding]:
-    if not is_start(ctx.module, call, ctx.scope) or ctx.only_with_cuda(call):
+    if not ctx.program.starts_group(call) or ctx.only_with_cuda(call):
         return
-    if serves_host(ctx.module, call, ctx.scope):
+    if ctx.program.group_serves_host(call):
         return
-    if "nccl" in backends(ctx.module, call, ctx.scope):
+    if "nccl" in ctx.program.group_backends(call):
         message = "the NCCL backend does not exist on a TPU host, where one process uses all chips"
     else:
         message = "process groups do not support torchax tensors; on a TPU host, one process uses all chips"
@@ -132,7 +130,7 @@ def communicated(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     if known is None or ctx.only_with_processes(call) or ctx.only_with_cuda(call) or ctx.is_caught(call):
         return
     name, what = known
-    if what.what == NO_GROUP and ctx.module.name not in ctx.module.project.programs.lacking_group:
+    if what.what == NO_GROUP and not ctx.program.may_lack_group:
         return
     if any(word.arg == "group" and not _is_whole(word.value, ctx) for word in call.keywords):
         return  # who made that group is reported
@@ -158,7 +156,7 @@ def demanded(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     """A check that stops the program unless it has a process group, which the fix takes from it."""
     if ctx.qualified_name(call.func) not in IS_STARTED or ctx.only_with_cuda(call):
         return
-    if ctx.module.name not in ctx.module.project.programs.lacking_group or ctx.is_caught(call):
+    if not ctx.program.may_lack_group or ctx.is_caught(call):
         return
     outer = ctx.parent(call)
     statement: ast.stmt | None = None
@@ -212,13 +210,12 @@ def _reaches(value: ast.expr, number: int) -> bool:
 def sampler(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     if ctx.qualified_name(call.func) not in SAMPLERS or len(call.args) != 1:
         return
-    project = ctx.module.project
     # A flag that says there are several may be set where one process starts a group, which goes.
-    if ctx.only_with_processes(call) and ctx.module.name not in project.programs.grouped:
+    if ctx.only_with_processes(call) and not ctx.program.is_grouped:
         return
     if any(word.arg in (None, "rank", "num_replicas") for word in call.keywords):
         return
-    if any(project.modules[ctx.module.name].groups):
+    if ctx.program.starts_host_group:
         return
     imports = ctx.imports("import jax")
     fix = None
@@ -247,12 +244,10 @@ def default_backend(call: ast.Call, ctx: Context) -> Iterator[Finding]:
 
 @rule.on(ast.Call, named={"spawn"})
 def started_often(call: ast.Call, ctx: Context) -> Iterator[Finding]:
-    given = spawned(ctx.module, call, ctx.scope)
+    given = ctx.program.spawned(call)
     if given is None or ctx.only_with_processes(call) or ctx.only_with_cuda(call):
         return
-    if ctx.module.name not in ctx.module.project.programs.grouped and not _counts_devices(
-        given.get("nprocs"), ctx
-    ):
+    if not ctx.program.is_grouped and not _counts_devices(given.get("nprocs"), ctx):
         return
     message = "`spawn` starts one process per GPU, but the first process takes all chips of a TPU host"
     fix = None

@@ -111,7 +111,6 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from tpulint.model.project.keeping import OF_TORCH, is_of_torch, keeps_state
 from tpulint.rules_api import Applicability, Context, Edit, Finding, Fix, Instance, Rule, Tensor
 
 rule = Rule(
@@ -195,13 +194,10 @@ def _keeps_state(model: ast.expr, ctx: Context) -> bool:
     kind = ctx.kind(model)
     if not isinstance(kind, Instance) or not ctx.is_module(kind) or not ctx.serves_device:
         return False
-    if keeps_state(ctx.module.project, kind.cls):
+    if ctx.types.keeps_state(kind.cls):
         return True
     # What a container holds is known only in the class that makes it.
-    made = [name for name in ctx.module.index.calls if name.startswith(OF_TORCH)]
-    is_container = kind.cls.startswith("torch.nn.")
-    calls = (call for name in made for call in ctx.calls(name))
-    return is_container and any(is_of_torch(at.qualified_name(call.func) or "") for call, at in calls)
+    return kind.cls.startswith("torch.nn.") and ctx.types.makes_stateful_layer()
 
 
 def _decorated(node: ast.expr, definition: ast.AST, ctx: Context) -> Fix | None:

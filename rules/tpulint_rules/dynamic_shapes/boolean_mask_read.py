@@ -74,8 +74,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from tpulint.model.values.masked import Lifted, lifted
-from tpulint.model.values.uses import length_around, serves_as_tensor
+from tpulint.model.values.masked import Lifted
 from tpulint.rules_api import Applicability, Context, Edit, Finding, Fix, Rule, Static, Tensor, Unknown
 
 rule = Rule("TPU401", "indexing with a boolean mask in traced code", module=__name__, fix=Applicability.SAFE)
@@ -172,20 +171,20 @@ def _read(node: ast.Subscript, ctx: Context) -> Fix | None:
 def _widest(node: ast.Subscript, ctx: Context) -> tuple[ast.expr, Lifted | None]:
     """The widest elementwise expression around a read, and the same expression without the mask."""
     whole: ast.expr = node
-    found = lifted(ctx.module, node, ctx.scope, node.slice)
+    found = ctx.types.without_mask(node, node.slice)
     while True:
         outer = ctx.parent(whole)
         if isinstance(outer, ast.Attribute):
             outer = ctx.parent(outer)
-        wider = lifted(ctx.module, outer, ctx.scope, node.slice) if isinstance(outer, ast.expr) else None
+        wider = ctx.types.without_mask(outer, node.slice) if isinstance(outer, ast.expr) else None
         if wider is None or not wider.reads or not isinstance(outer, ast.expr):
             return whole, found
         whole, found = outer, wider
 
 
 def _count(node: ast.Subscript, ctx: Context) -> Fix | None:
-    length = length_around(ctx.module, node, ctx.scope)
-    if length is None or not serves_as_tensor(ctx.module, length, ctx.scope):
+    length = ctx.types.length_around(node)
+    if length is None or not ctx.types.serves_as_tensor(length):
         return None
     edit = ctx.replace(length, f"torch.count_nonzero({ctx.text(node.slice)})")
     title = "count the selected elements with `torch.count_nonzero` instead of selecting them"
@@ -263,7 +262,7 @@ def _in_call(node: ast.Subscript, whole: ast.expr, ctx: Context) -> Fix | None:
     if not isinstance(call, ast.Call) or len(call.args) != 2 or call.keywords or call.args[0] is not whole:
         return None
     name = (ctx.qualified_name(call.func) or "").removeprefix("torch.nn.functional.")
-    sides = [lifted(ctx.module, argument, ctx.scope, node.slice) for argument in call.args]
+    sides = [ctx.types.without_mask(argument, node.slice) for argument in call.args]
     first, second = sides
     if first is None or second is None or not second.reads:
         return None
@@ -349,8 +348,8 @@ def _write(node: ast.Subscript, ctx: Context) -> Fix | None:
         return None
     if isinstance(statement, ast.Assign) and statement.targets != [node]:
         return None
-    value = lifted(ctx.module, statement.value, ctx.scope, node.slice)
-    target = lifted(ctx.module, node, ctx.scope, node.slice)
+    value = ctx.types.without_mask(statement.value, node.slice)
+    target = ctx.types.without_mask(node, node.slice)
     if value is None or target is None:
         return None
     base, text, plain = ctx.text(node.value), value.text, value.plain

@@ -73,7 +73,6 @@ import ast
 from collections.abc import Iterator
 
 from tpulint.knowledge.training import LOADERS
-from tpulint.model.training.called import is_differentiated
 from tpulint.rules_api import Applicability, Context, Finding, FunctionNode, Rule, Static, Tensor
 
 rule = Rule(
@@ -278,11 +277,11 @@ def _is_differentiated(node: ast.expr, ctx: Context) -> bool:
     """Whether fixes compile this code with the gradients of a loss, and other rules do not report it."""
     if not ctx.asks_gradients:
         return False
-    if ctx.trace_path is not None and ctx.module.may_need_values(ctx.scope):
+    if ctx.trace_path is not None and ctx.trace.may_need_values:
         return True
-    if ctx.scope.function is not None and is_differentiated(ctx.module, ctx.scope.function):
+    if ctx.scope.function is not None and ctx.trace.is_differentiable(ctx.scope.function):
         return True
-    return id(ctx.statement(node)) in ctx.module.training_steps.computing
+    return id(ctx.statement(node)) in ctx.program.training_steps.computing
 
 
 def _is_mask(index: ast.expr, ctx: Context) -> bool:

@@ -74,7 +74,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from tpulint.model.values.uses import length_around, loads, serves_as_tensor
+from tpulint.model.values.uses import loads
 from tpulint.rules_api import Applicability, Context, Finding, Fix, Rule, Span, Static, Tensor, Unknown
 
 rule = Rule(
@@ -113,7 +113,7 @@ def known_length(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     if len(call.args) > 1 or "repeats" in keywords:
         first = call.args[0]
         rest = Span(ctx.span(first).end, ctx.span(call).end)
-        arguments = ctx.module.source.text[rest.start : rest.end].lstrip(", \r\n\t")
+        arguments = ctx.source.text[rest.start : rest.end].lstrip(", \r\n\t")
         if not arguments.startswith(")"):  # of parentheses around the tensor
             edit = ctx.replace(call, f"{ctx.operand(first)}.repeat_interleave({arguments}")
             title = "call `repeat_interleave` as a tensor method, which accepts `output_size`"
@@ -225,9 +225,9 @@ def _flattened(call: ast.expr, ctx: Context) -> ast.expr | None:
 
 
 def _count(places: ast.expr, mask: ast.expr, ctx: Context) -> Fix | None:
-    length = length_around(ctx.module, places, ctx.scope)
+    length = ctx.types.length_around(places)
     imports = ctx.imports("import torch")
-    if length is None or imports is None or not serves_as_tensor(ctx.module, length, ctx.scope):
+    if length is None or imports is None or not ctx.types.serves_as_tensor(length):
         return None
     edit = ctx.replace(length, f"torch.count_nonzero({ctx.text(mask)})")
     title = "count the true elements with `torch.count_nonzero` instead of listing them"
@@ -293,9 +293,9 @@ def _plain(call: ast.Call) -> bool:
 
 
 def _different_values(call: ast.Call, values: ast.expr, is_sorted: bool, ctx: Context) -> Fix | None:
-    length = length_around(ctx.module, call, ctx.scope)
+    length = ctx.types.length_around(call)
     imports = ctx.imports("import torch")
-    if length is None or imports is None or not serves_as_tensor(ctx.module, length, ctx.scope):
+    if length is None or imports is None or not ctx.types.serves_as_tensor(length):
         return None
     row = f"{ctx.operand(values)}.flatten()"
     row = f"{row}.sort().values" if is_sorted else row

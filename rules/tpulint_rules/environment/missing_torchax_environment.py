@@ -85,13 +85,10 @@ import os
 from collections.abc import Iterator, Mapping
 
 from tpulint.knowledge.runtime import ENABLE, PACKAGE
-from tpulint.model.devices.given import given_device
 from tpulint.model.devices.two_way import guarded_import
-from tpulint.model.project.facts import ANY
-from tpulint.model.project.takers import is_accelerator
-from tpulint.model.syntax.entry import is_main, of_main
+from tpulint.model.syntax.entry import is_main
 from tpulint.model.syntax.imports import end_of_imports
-from tpulint.rules_api import Applicability, Context, Edit, Finding, Fix, Instance, Rule, Scope, ScopeKind
+from tpulint.rules_api import Applicability, Context, Edit, Finding, Fix, Rule, Scope, ScopeKind
 
 rule = Rule(
     "TPU001",
@@ -118,16 +115,12 @@ _SHARDED = f"{PACKAGE}.distributed.shard_batches()"
 
 @rule.on(ast.Module)
 def program(tree: ast.Module, ctx: Context) -> Iterator[Finding]:
-    if os.path.basename(ctx.module.source.path) == _HUB:
+    if os.path.basename(ctx.source.path) == _HUB:
         return
     entry = _entry(tree, ctx)
     if entry is None:
         return
-    project = ctx.module.project
-    if not project.places(ctx.module.name):
-        return
-    own = project.modules[ctx.module.name]
-    if own.enters or any(facts.enters_when_imported for facts in project.program(ctx.module.name)):
+    if not ctx.program.places_anything or ctx.program.is_entered:
         return
     block = next((node for node in tree.body if isinstance(node, ast.If) and node.test is entry), None)
     message = (
@@ -141,7 +134,7 @@ def _entry(tree: ast.Module, ctx: Context) -> ast.expr | ast.stmt | None:
     for node in tree.body:
         if isinstance(node, ast.If) and is_main(node.test):
             return node.test if not ctx.is_imported or _places(node.body, ctx) else None
-    if ctx.module.project.importing[ctx.module.name]:
+    if ctx.program.has_importers:
         return None
     return _first_move(ctx) or _parsed(ctx) or _first_moving_import(ctx)
 
@@ -153,41 +146,18 @@ def _first_move(ctx: Context) -> ast.expr | None:
     """
     if ctx.is_imported:
         return None
-    index = ctx.module.index
-    calls = [
-        call for call, scope in index.nodes[ast.Call] if isinstance(call, ast.Call) and _is_at_top(scope)
-    ]
-    moves: list[ast.expr] = [call for call in calls if _moves(call, ctx)]
-    passed = list(_passed(ctx))
+    calls = [call for call, scope in ctx.names.all_calls() if _is_at_top(scope)]
+    moves: list[ast.expr] = [call for call in calls if ctx.devices.moves(call)]
+    passed = list(ctx.devices.passed_moves())
     moves += [node for node in passed if _is_argument(node, ctx)]
-    kept = ctx.module.project.keeps_gpu  # code for CUDA alone is then not reported
+    kept = ctx.program.keeps_cuda  # code for CUDA alone is then not reported
     first = min(moves, key=lambda move: (kept and ctx.only_with_cuda(move), *_place(move)), default=None)
     if first is None:
-        starts = ctx.module.project.modules[ctx.module.name].starts
-        chosen = {(call.row, call.column - 1) for call in starts if call.callee == ANY}
-        first = min((call for call in calls if _place(call) in chosen), key=_place, default=None)
+        first = min(ctx.devices.starts_unknown(calls), key=_place, default=None)
     if first is None:
         first = min(passed, key=_place, default=None)
     around = ctx.ancestors(first) if first is not None else ()
     return next((one for one in reversed([*around]) if isinstance(one, ast.JoinedStr)), first)
-
-
-def _passed(ctx: Context) -> Iterator[ast.expr]:
-    """Places of the script's own code that pass on a function which puts something on a device."""
-    project = ctx.module.project
-    facts = project.modules[ctx.module.name]
-    places = {
-        (one.row, one.column - 1)
-        for one in (*facts.starts, *facts.mentions)
-        if one.row and project.puts_on_device(one.callee)
-    }
-    if places:
-        apart = {id(node) for node in of_main(ctx.tree)}
-        for node in ast.walk(ctx.tree):
-            if not isinstance(node, ast.Name | ast.Call | ast.Lambda | ast.Attribute):
-                continue
-            if _place(node) in places and id(node) not in apart:
-                yield node
 
 
 def _is_argument(node: ast.expr, ctx: Context) -> bool:
@@ -216,58 +186,28 @@ def _parsed(ctx: Context) -> ast.Call | None:
             continue
         if any(isinstance(other.func, ast.Name) for other, _ in ctx.calls(function.name)):
             continue
-        if ctx.module.project.put_on_device([f"{ctx.module.name}.{function.qualname}"]):
+        if ctx.devices.moves_in(function):
             return call
     return None
 
 
 def _places(block: list[ast.stmt], ctx: Context) -> bool:
     """Whether names in the block put something on a device, apart from a module's own checks."""
-    project = ctx.module.project
     for node in (node for statement in block for node in ast.walk(statement)):
         if isinstance(node, ast.Constant) and str(node.value).startswith(("cuda", "jax")):
             return True
-        if isinstance(node, ast.Call) and _moves(node, ctx):
+        if isinstance(node, ast.Call) and ctx.devices.moves(node):
             return True
         name = ctx.qualified_name(node) if isinstance(node, ast.Name | ast.Attribute) else None
-        found = project.split(name) if name is not None else None
-        if found is None:
-            continue
-        facts, rest = found
-        inner = [one for one in facts.functions if one == rest or one.startswith(f"{rest}.")]
-        if project.put_on_device(f"{facts.name}.{one}" for one in inner):
+        if name is not None and ctx.devices.moves_by_name(name):
             return True
     return False
-
-
-def _moves(call: ast.Call, ctx: Context) -> bool:
-    """Whether the call puts something on a device, or sets the device of new tensors."""
-    qualified = ctx.qualified_name(call.func)
-    if qualified is None and isinstance(call.func, ast.Attribute) and call.func.attr == "cuda":
-        return True
-    if is_accelerator(call, qualified):
-        return True
-    if qualified == "torch.device":
-        around = ctx.parent(call)
-        entered = isinstance(around, ast.Attribute) and around.attr == "__enter__"
-        return entered or isinstance(around, ast.withitem)
-    if qualified is not None:
-        made = ctx.module.project.callees(f"name:{qualified}", None)
-        if ctx.module.project.put_on_device([ctx.module.project.resolve(qualified), *made]):
-            return True
-    if isinstance(call.func, ast.Attribute) and qualified is None:
-        owner = ctx.kind(call.func.value)
-        if isinstance(owner, Instance):
-            method = ctx.module.project.callees(f"new:{owner.cls}:{call.func.attr}", None)
-            if ctx.module.project.put_on_device(method):
-                return True
-    return any(True for _ in given_device(ctx.module, call, ctx.scope))
 
 
 def _enable(block: ast.If | None, ctx: Context) -> Fix | None:
     """The fix that enters the torchax environment after the imports, or in a block."""
     title = f'add `{ENABLE}()`, which makes the device `"jax"` available'
-    if ctx.module.project.keeps_gpu:
+    if ctx.program.keeps_cuda:
         edits = _where_no_cuda(ctx)
         if edits is None:
             return None
@@ -277,11 +217,11 @@ def _enable(block: ast.If | None, ctx: Context) -> Fix | None:
     imports = ctx.imports(*needed)
     if imports is None:
         return None
-    newline = ctx.module.source.newline
+    newline = ctx.source.newline
     lines = [*_asked_for(ctx, _LINES), f"{ENABLE}()", *_sharding(ctx)]
     if block is not None:
         first = block.body[0]
-        gap = f"{newline}{ctx.module.source.margin(first)}"
+        gap = f"{newline}{ctx.source.margin(first)}"
         call = ctx.insert(ctx.span(first).start, "".join(f"{line}{gap}" for line in lines))
         return ctx.fix(title, *imports, call, applicability=Applicability.UNSAFE)
     move = early or _first_move(ctx)
@@ -298,16 +238,8 @@ def _enable(block: ast.If | None, ctx: Context) -> Fix | None:
 
 def _first_moving_import(ctx: Context) -> ast.Import | ast.ImportFrom | None:
     """The first import of the file that puts tensors on a device, in a file of the project; else None."""
-    project = ctx.module.project
     for node in ctx.tree.body:
-        if isinstance(node, ast.Import):
-            names = [alias.name for alias in node.names]
-        elif isinstance(node, ast.ImportFrom) and node.module is not None and not node.level:
-            names = [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
-        else:
-            continue
-        homes = {found[0] for name in names if (found := project.home(name)) is not None}
-        if any(facts.moves for home in homes for facts in project.program(home)):
+        if isinstance(node, ast.Import | ast.ImportFrom) and ctx.devices.moves_by_import(node):
             return node
     return None
 
@@ -317,9 +249,7 @@ def _imported_ahead(early: ast.Import | ast.ImportFrom, ctx: Context) -> tuple[s
     first = ctx.first_import("torchvision")
     if first is not None and first.lineno < early.lineno:
         return ()
-    targets = (target for facts in ctx.module.project.program(ctx.module.name) for target in facts.imports)
-    needed = any(target.partition(".")[0] == "torchvision" for target in targets)
-    return ("import torchvision",) if needed else ()
+    return ("import torchvision",) if ctx.program.imports_package("torchvision") else ()
 
 
 def _where_no_cuda(ctx: Context) -> tuple[Edit, ...] | None:
@@ -336,11 +266,11 @@ def _where_no_cuda(ctx: Context) -> tuple[Edit, ...] | None:
 
 def _asked_for(ctx: Context, lines: Mapping[str, tuple[str, ...]]) -> list[str]:
     """The lines that the project settings ask for besides."""
-    return [line for one in ctx.module.project.environment for line in lines.get(one, ())]
+    return [line for one in ctx.program.environment for line in lines.get(one, ())]
 
 
 def _sharding(ctx: Context) -> list[str]:
-    return [_SHARDED] if "mesh" in ctx.module.project.environment else []
+    return [_SHARDED] if "mesh" in ctx.program.environment else []
 
 
 def _needed(ctx: Context) -> list[str]:

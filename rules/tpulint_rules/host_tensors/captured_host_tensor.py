@@ -59,7 +59,7 @@ def factory(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     name = (ctx.qualified_name(call.func) or "").removeprefix("torch.")
     if name not in FACTORIES or ctx.trace_path is not None:
         return
-    if ctx.span(call).start in ctx.module.mixed:
+    if ctx.devices.mixes_host_tensor(call):
         how = "without `device=` creates a CPU tensor, which traced code cannot combine with device tensors"
         message = f"`torch.{name}` {how}"
         yield ctx.finding(call, message, _as_buffer(call, ctx))

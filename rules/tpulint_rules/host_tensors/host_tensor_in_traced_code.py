@@ -71,7 +71,7 @@ _HANDLED = "CPU tensors in traced code"
 @rule.on(ast.Call, named=FACTORIES, traced=True, handled=_HANDLED)
 def factory(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     name = (ctx.qualified_name(call.func) or "").removeprefix("torch.")
-    if name not in FACTORIES or ctx.span(call).start not in ctx.module.mixed:
+    if name not in FACTORIES or not ctx.devices.mixes_host_tensor(call):
         return
     given = next((ctx.text(word.value) for word in call.keywords if word.arg == "device"), None)
     if given is None:
@@ -84,7 +84,7 @@ def factory(call: ast.Call, ctx: Context) -> Iterator[Finding]:
 
 @rule.on(ast.Call, traced=True, handled=_HANDLED)
 def given_by_other_file(call: ast.Call, ctx: Context) -> Iterator[Finding]:
-    if ctx.span(call).start not in ctx.module.mixed:
+    if not ctx.devices.mixes_host_tensor(call):
         return
     kind, function = ctx.kind(call), ctx.text(call.func)
     several = isinstance(kind, Several)
@@ -104,7 +104,7 @@ def given_by_other_file(call: ast.Call, ctx: Context) -> Iterator[Finding]:
 
 @rule.on(ast.Subscript, where=lambda node: isinstance(node.ctx, ast.Store), traced=True, handled=_HANDLED)
 def written(node: ast.Subscript, ctx: Context) -> Iterator[Finding]:
-    makers = ctx.module.written_from_device(node, ctx.scope)
+    makers = ctx.devices.written_from_device(node)
     if not makers:
         return
     tensor = ctx.text(node.value)

@@ -71,17 +71,6 @@ from __future__ import annotations
 import ast
 from collections.abc import Generator, Iterator
 
-from tpulint.model.devices.doors import (
-    assigned_device,
-    holds_device,
-    is_guarded_synchronize,
-    is_host_without_cuda,
-    is_text_of_file,
-    jax_form,
-    made_on_import,
-)
-from tpulint.model.devices.guarded import guard_of, puts_on_cuda
-from tpulint.model.devices.linked import decision
 from tpulint.model.devices.literals import is_cuda_string, is_formatted_cuda
 from tpulint.rules_api import Applicability, Context, Edit, Finding, Fix, Rule, Span, Tensor, Unknown
 
@@ -105,9 +94,9 @@ def is_available(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     if isinstance(outer, ast.UnaryOp) and negated:
         test, outer = outer, ctx.parent(outer)
     if isinstance(outer, ast.IfExp) and outer.test is test:
-        if _is_location(outer, ctx) and is_host_without_cuda(ctx.module, outer, ctx.scope):
+        if _is_location(outer, ctx) and ctx.devices.is_host_without_cuda(outer):
             return
-        device = jax_form(ctx.module, outer, ctx.scope)
+        device = ctx.devices.jax_form(outer)
         if device is not None:
             indexed = any(is_formatted_cuda(part) for part in ast.walk(outer))
             applicability = Applicability.UNSAFE if indexed else Applicability.SAFE
@@ -123,7 +112,7 @@ def is_available(call: ast.Call, ctx: Context) -> Iterator[Finding]:
             fix = _chosen(ctx.replace(outer, device), device, outer, ctx, Applicability.UNSAFE)
             yield ctx.finding(outer, message, fix)
             return
-    if outer is not None and is_guarded_synchronize(ctx.module, outer, ctx.scope):
+    if outer is not None and ctx.devices.is_guarded_synchronize(outer):
         return
     if isinstance(outer, ast.If) and outer.test is test and _reads_to_host(outer, negated, ctx):
         return
@@ -132,7 +121,7 @@ def is_available(call: ast.Call, ctx: Context) -> Iterator[Finding]:
         if choice is not None:
             yield ctx.finding(call, message, choice)
             return
-    is_kept = ctx.module.project.keeps_gpu and isinstance(outer, ast.If) and outer.test is test
+    is_kept = ctx.program.keeps_cuda and isinstance(outer, ast.If) and outer.test is test
     if is_kept and isinstance(outer, ast.If) and (yield from _left_to_host(outer, negated, message, ctx)):
         return
     if _says_whether_to_pin(call, outer) or isinstance(outer, ast.FormattedValue):
@@ -141,7 +130,7 @@ def is_available(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     if _stops_program(outer, negated=negated):
         message = "`torch.cuda.is_available()` is false on a TPU host, so this check stops the program"
     else:
-        reason = decision(ctx.module, call, ctx.scope)
+        reason = ctx.devices.decision(call)
     if reason is None:
         return
     if reason:
@@ -180,9 +169,9 @@ def built_for_cuda(node: ast.Attribute, ctx: Context) -> Iterator[Finding]:
 
 def _chooses_by_build(node: ast.expr, ctx: Context) -> Iterator[Finding]:
     """A finding if the expression, which is false without CUDA, decides which device the program uses."""
-    if guard_of(ctx.module, node, ctx.scope).device is None:
+    if ctx.devices.guard(node).device is None:
         return
-    reason, imports = decision(ctx.module, node, ctx.scope), ctx.imports("import torch")
+    reason, imports = ctx.devices.decision(node), ctx.imports("import torch")
     if reason is None:
         return
     text = ctx.text(node)
@@ -201,11 +190,11 @@ def _looked_up(choices: ast.expr, ctx: Context) -> str | None:
     """The torchax device for `("cpu", "cuda")[...]` or `{True: "cuda", False: "cpu"}[...]`."""
     match choices:
         case ast.Tuple(elts=[_, device]) | ast.List(elts=[_, device]):
-            return jax_form(ctx.module, device, ctx.scope)
+            return ctx.devices.jax_form(device)
         case ast.Dict(keys=keys, values=values):
             named = zip(keys, values, strict=True)
             chosen = (value for key, value in named if isinstance(key, ast.Constant) and key.value is True)
-            return next((jax_form(ctx.module, value, ctx.scope) for value in chosen), None)
+            return next((ctx.devices.jax_form(value) for value in chosen), None)
     return None
 
 
@@ -215,10 +204,10 @@ def _left_to_host(node: ast.If, negated: bool, message: str, ctx: Context) -> Ge
     The CUDA branch stays unchanged.
     """
     cuda, other = (node.orelse, node.body) if negated else (node.body, node.orelse)
-    chosen = dict(filter(None, (assigned_device(ctx.module, [one], ctx.scope) for one in cuda)))
+    chosen = dict(filter(None, (ctx.devices.assigned_device([one]) for one in cuda)))
     block, found = ctx.block(node), set[str]()
     for statement in other or reversed(block[: block.index(node)]):
-        name, _ = assigned_device(ctx.module, [statement], ctx.scope) or ("", "")
+        name, _ = ctx.devices.assigned_device([statement]) or ("", "")
         if name not in chosen or name in found or not isinstance(statement, ast.Assign):
             continue
         found.add(name)
@@ -251,9 +240,7 @@ def _chosen(
 ) -> Fix | None:
     """The fix that puts the torchax device in place of a choice, and imports torchax first if needed."""
     imports: tuple[Edit, ...] | None = ()
-    if made_on_import(ctx.module, choice, ctx.scope) or (
-        ctx.is_import_time and device.startswith("torch.device(")
-    ):
+    if ctx.devices.is_made_on_import(choice) or (ctx.is_import_time and device.startswith("torch.device(")):
         imports = ctx.imports("import torchax")
     if imports is None:
         return None
@@ -291,9 +278,7 @@ def _reads_to_host(node: ast.If, negated: bool, ctx: Context) -> bool:
     is_host = bool(places) and all(ast.unparse(one) in ("'cpu'", "torch.device('cpu')") for one in places)
     inside = [part for root in cuda for part in ast.walk(root)]
     moves = (isinstance(part, ast.Attribute) and part.attr == "to" for part in inside)
-    return (
-        is_host and not any(moves) and not any(puts_on_cuda(ctx.module, part, ctx.scope) for part in inside)
-    )
+    return is_host and not any(moves) and not any(ctx.devices.names_cuda(part) for part in inside)
 
 
 def _chooses_backend(choice: ast.IfExp) -> bool:
@@ -325,9 +310,9 @@ def compared_with_cuda(node: ast.Compare, ctx: Context) -> Iterator[Finding]:
     outer = ctx.parent(node)
     if isinstance(outer, ast.IfExp) and isinstance(outer.body, ast.Constant) and outer.body.value == "jax":
         return  # it has come to torchax already
-    if is_text_of_file(ctx.module, other, ctx.scope):
+    if ctx.devices.is_text_of_file(other):
         return  # the file goes on saying `cuda`
-    waits = outer is not None and is_guarded_synchronize(ctx.module, outer, ctx.scope)
+    waits = outer is not None and ctx.devices.is_guarded_synchronize(outer)
     if asked and not waits:
         yield from _asked_for_cuda(node, literal, ctx)
 
@@ -336,12 +321,12 @@ def compared_with_cuda(node: ast.Compare, ctx: Context) -> Iterator[Finding]:
 def begins_with_cuda(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     if not isinstance(call.func, ast.Attribute) or not _is_device_text(call.func.value, ctx):
         return
-    if not is_text_of_file(ctx.module, call.func.value, ctx.scope):
+    if not ctx.devices.is_text_of_file(call.func.value):
         yield from _asked_for_cuda(call, call.args[0], ctx)
 
 
 def _asked_for_cuda(node: ast.expr, literal: ast.expr, ctx: Context) -> Iterator[Finding]:
-    reason = decision(ctx.module, node, ctx.scope)
+    reason = ctx.devices.decision(node)
     if reason is None:
         return
     fact = f"`{ctx.text(node)}` checks for a CUDA device, but a tensor on TPU has the device type `jax`"
@@ -359,15 +344,15 @@ def _asked_for_cuda(node: ast.expr, literal: ast.expr, ctx: Context) -> Iterator
 def _is_name_of_device(node: ast.expr, ctx: Context) -> bool:
     """Whether the expression is the type of a device, or a name that is passed to torch as one."""
     if isinstance(node, ast.Attribute) and node.attr == "type":
-        return holds_device(ctx.module, node.value, ctx.scope)
-    return holds_device(ctx.module, node, ctx.scope)
+        return ctx.devices.holds_device(node.value)
+    return ctx.devices.holds_device(node)
 
 
 def _is_device_text(node: ast.expr, ctx: Context) -> bool:
     """Whether the expression is a device as a string."""
     if isinstance(node, ast.Call):
         text = ctx.qualified_name(node.func) == "builtins.str" and len(node.args) == 1
-        return text and holds_device(ctx.module, node.args[0], ctx.scope)
+        return text and ctx.devices.holds_device(node.args[0])
     return _is_name_of_device(node, ctx)
 
 
@@ -377,7 +362,7 @@ def is_cuda(node: ast.Attribute, ctx: Context) -> Iterator[Finding]:
         return
     receiver = ctx.kind(node.value)
     if isinstance(receiver, Tensor | Unknown) and ctx.qualified_name(node) is None:
-        reason = decision(ctx.module, node, ctx.scope, chooses=False)
+        reason = ctx.devices.decision(node, chooses=False)
         if reason is None:
             return
         message = "`.is_cuda` is false for torchax tensors, so a tensor on TPU counts as a CPU tensor"
@@ -408,7 +393,7 @@ def _chosen_device(node: ast.If, ctx: Context) -> Fix | None:
 
     The same for `d = cpu` before an `if` without `else`.
     """
-    chosen = assigned_device(ctx.module, node.body, ctx.scope)
+    chosen = ctx.devices.assigned_device(node.body)
     if chosen is None:
         return None
     name, device = chosen
@@ -419,7 +404,7 @@ def _chosen_device(node: ast.If, ctx: Context) -> Fix | None:
         position = block.index(node)
         other = block[position - 1 : position] if position else []
         start = ctx.span(other[0]).start if other else start
-    fallback = assigned_device(ctx.module, other, ctx.scope)
+    fallback = ctx.devices.assigned_device(other)
     if fallback is None or fallback[0] != name:
         return None
     edit = ctx.edit(Span(start, ctx.span(node).end), f"{name} = {device}")

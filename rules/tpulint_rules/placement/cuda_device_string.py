@@ -61,12 +61,6 @@ import ast
 from collections.abc import Iterator
 
 from tpulint.knowledge.cuda_api import cuda_call
-from tpulint.model.devices.doors import (
-    becomes_device,
-    is_device_choice,
-    made_on_import,
-    takes_device,
-)
 from tpulint.model.devices.literals import is_cuda_string, is_formatted_cuda, starts_cuda
 from tpulint.rules_api import Applicability, Context, Edit, Finding, Rule, Unknown
 
@@ -97,7 +91,7 @@ def _whole_name(literal: ast.Constant, ctx: Context) -> ast.expr | None:
 def _named_device(node: ast.expr, ctx: Context) -> Iterator[Finding]:
     slot: ast.expr = node
     outer = ctx.parent(node)
-    if any(is_device_choice(ctx.module, around, ctx.scope) for around in ctx.ancestors(node)):
+    if any(ctx.devices.is_device_choice(around) for around in ctx.ancestors(node)):
         return  # the choice is reported as a whole
     while isinstance(outer, ast.BoolOp) or (isinstance(outer, ast.IfExp) and outer.test is not slot):
         slot, outer = outer, ctx.parent(outer)
@@ -106,16 +100,16 @@ def _named_device(node: ast.expr, ctx: Context) -> Iterator[Finding]:
     applicability = Applicability.SAFE
     if isinstance(outer, ast.Call) and ctx.qualified_name(outer.func) in _REPORTED:
         return
-    if isinstance(outer, ast.Call) and takes_device(ctx.module, outer, slot, ctx.scope):
+    if isinstance(outer, ast.Call) and ctx.devices.takes_device(outer, slot):
         if isinstance(outer.func, ast.Attribute) and isinstance(ctx.kind(outer.func.value), Unknown):
             named = ctx.qualified_name(outer.func) is not None
             applicability = Applicability.SAFE if named else Applicability.UNSAFE
-    elif becomes_device(ctx.module, node, ctx.scope):
+    elif ctx.devices.becomes_device(node):
         applicability = Applicability.UNSAFE
     else:
         return
     imports: tuple[Edit, ...] | None = ()
-    if made_on_import(ctx.module, node, ctx.scope):
+    if ctx.devices.is_made_on_import(node):
         imports = ctx.imports("import torchax")
     if is_formatted_cuda(node):
         applicability = Applicability.UNSAFE

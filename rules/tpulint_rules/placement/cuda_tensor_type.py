@@ -128,7 +128,7 @@ def _fix(node: ast.expr, name: str, call: ast.Call, ctx: Context) -> Fix | None:
     if isinstance(maker, ast.Call) and ctx.qualified_name(maker.func) == "torch.arange":
         span = ctx.span(call)
         edit = ctx.edit(Span(span.start - len("out="), span.end), f'dtype={dtype}, device="jax"')
-        if ctx.module.source.text[edit.span.start : span.start] == "out=":
+        if ctx.source.text[edit.span.start : span.start] == "out=":
             title = f'replace `out=torch.cuda.{name}(...)` with `dtype={dtype}, device="jax"`'
             return ctx.fix(title, edit, *imports)
     return None
@@ -150,7 +150,7 @@ def _kept(node: ast.Attribute, ctx: Context) -> Fix | None:
         return None
     dtype = f"torch.{TENSOR_DTYPES[node.attr]}"
     edits, called, found = [], False, len(names) - 1
-    for call, scope in ctx.module.index.nodes[ast.Call]:
+    for call, scope in ctx.names.all_calls():
         match call:
             case ast.Call(func=ast.Attribute(value=receiver, attr="type"), args=[given], keywords=[]) if any(
                 is_name(given, name) for name in names
@@ -191,4 +191,4 @@ def _is_host_type(node: ast.expr, name: str, ctx: Context) -> bool:
 
 def _is_taken_elsewhere(name: str, ctx: Context) -> bool:
     """Whether another file imports the variable."""
-    return f"{ctx.module.name}.{name}" in ctx.module.project.imported
+    return ctx.program.is_imported_elsewhere(name)

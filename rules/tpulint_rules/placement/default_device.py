@@ -48,8 +48,6 @@ import ast
 from collections.abc import Iterator
 
 from tpulint.knowledge.cuda_api import TENSOR_DTYPES
-from tpulint.model.devices.doors import holds_literal_device, jax_form
-from tpulint.model.devices.literals import default_types
 from tpulint.rules_api import Applicability, Context, Device, Finding, Fix, Rule, Static
 
 rule = Rule(
@@ -68,9 +66,9 @@ def default_device(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     kind = ctx.kind(device)
     constant = isinstance(device, ast.Constant) and str(device.value).partition(":")[0] in ("cuda", "jax")
     named = isinstance(kind, Device) and kind.type in ("cuda", "jax")
-    if not (constant or named or holds_literal_device(ctx.module, device, ctx.scope)):
+    if not (constant or named or ctx.devices.holds_literal_device(device)):
         return
-    text = jax_form(ctx.module, device, ctx.scope) or ctx.text(device)
+    text = ctx.devices.jax_form(device) or ctx.text(device)
     message = (
         "on a TPU host, creating a tensor raises after `torch.set_default_device`, even for the device `jax`"
     )
@@ -81,8 +79,7 @@ def default_device(call: ast.Call, ctx: Context) -> Iterator[Finding]:
 def default_type(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     if ctx.qualified_name(call.func) != "torch.set_default_tensor_type" or len(call.args) != 1:
         return
-    names = default_types(ctx.module.names, [(call, ctx.scope)])
-    name = next((one for one in names if one.startswith("torch.cuda.")), None)
+    name = next((one for one in ctx.names.default_tensor_types(call) if one.startswith("torch.cuda.")), None)
     if name is not None:
         dtype = TENSOR_DTYPES.get(name.rpartition(".")[2])
         fix = _entered(call, '"jax"', dtype, ctx) if dtype is not None else None
@@ -93,8 +90,8 @@ def default_type(call: ast.Call, ctx: Context) -> Iterator[Finding]:
 def of_default_type(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     if ctx.qualified_name(call.func) != "torch.Tensor" or len(call.args) != 1 or call.keywords:
         return
-    module, around = ctx.module, ctx.parent(call)
-    if module.name not in module.project.programs.with_cuda_default or ctx.only_with_cuda(call):
+    around = ctx.parent(call)
+    if not ctx.program.has_cuda_default or ctx.only_with_cuda(call):
         return
     if isinstance(around, ast.Attribute) and around.attr in ("to", "cuda", "cpu", "numpy"):
         return
@@ -128,7 +125,7 @@ def _entered(call: ast.Call, device: str, dtype: str | None, ctx: Context) -> Fi
     lines = [f"{made}.__enter__()"]
     if dtype not in (None, "float32"):
         lines.append(f"torch.set_default_dtype(torch.{dtype})")
-    source = ctx.module.source
+    source = ctx.source
     gap = f"{source.newline}{source.margin(statement)}"
     text = ("; " if source.shares_row(statement) else gap).join(lines)
     choice = call.args[0]

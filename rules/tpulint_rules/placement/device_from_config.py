@@ -36,9 +36,6 @@ from collections.abc import Iterator
 
 from tpulint.knowledge.configuration import NAMESPACE
 from tpulint.knowledge.tracing import is_device_word
-from tpulint.model.devices.doors import becomes_device
-from tpulint.model.devices.flow import TEXT, UNKNOWN
-from tpulint.model.devices.places import places
 from tpulint.model.names.qualified import dotted
 from tpulint.rules_api import Applicability, Context, Finding, FunctionNode, Rule, Unknown, is_name
 
@@ -91,17 +88,9 @@ def _is_key(node: ast.expr) -> bool:
 
 
 def _read(node: ast.expr, ctx: Context, *, mapping: bool) -> Iterator[Finding]:
-    project = ctx.module.project
-    found = list(places(ctx.module, node, ctx.scope))
-    if TEXT not in found:
-        unset = all(project.device_origins(place) == {UNKNOWN} for place in found)
-        if ctx.module.name not in project.programs.configured or not (mapping or unset):
-            return
-    if (
-        _is_unpacked(node, ctx)
-        or _is_guarded(node, ctx)
-        or not becomes_device(ctx.module, node, ctx.scope, doors=True)
-    ):
+    if not ctx.devices.is_setting(node, mapping=mapping) or _is_unpacked(node, ctx) or _is_guarded(node, ctx):
+        return
+    if not ctx.devices.becomes_device(node, itself=True):
         return
     text = ctx.text(node)
     code = f'"jax" if "cuda" in str({text}) else {text}'

@@ -29,7 +29,6 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from tpulint.model.devices.doors import holds_literal_device
 from tpulint.model.devices.literals import is_formatted_cuda
 from tpulint.rules_api import Applicability, Context, Device, Finding, Rule
 
@@ -60,4 +59,4 @@ def _is_accelerator(device: ast.expr, ctx: Context) -> bool:
     kind = ctx.kind(device)
     if isinstance(kind, Device) and kind.type:
         return kind.type in ("cuda", "jax")
-    return is_formatted_cuda(device) or holds_literal_device(ctx.module, device, ctx.scope)
+    return is_formatted_cuda(device) or ctx.devices.holds_literal_device(device)

@@ -43,7 +43,6 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from tpulint.model.devices.doors import takes_device
 from tpulint.rules_api import Applicability, Context, Finding, Instance, Rule, Tensor, Unknown
 
 rule = Rule("TPU108", "device given as a GPU index or a rank", module=__name__, fix=Applicability.SAFE)
@@ -82,7 +81,7 @@ def _given(call: ast.Call) -> list[ast.expr]:
 def _numbered(call: ast.Call, places: list[ast.expr], ctx: Context, known: bool) -> Iterator[Finding]:
     for place in places:
         literal = _is_literal(place)
-        if not (literal or _is_number(place, ctx)) or not takes_device(ctx.module, call, place, ctx.scope):
+        if not (literal or _is_number(place, ctx)) or not ctx.devices.takes_device(call, place):
             continue
         yield _named(place, ctx, Applicability.SAFE if literal and known else Applicability.UNSAFE)
 
@@ -102,15 +101,15 @@ def _is_literal(place: ast.expr) -> bool:
 
 def _is_local_rank(place: ast.expr, ctx: Context) -> bool:
     """Whether the device is the launcher's index for this process, such as `LOCAL_RANK`."""
-    if "LOCAL_RANK" not in ctx.module.index.texts and not ctx.module.index.calls.get("device_count"):
+    if not ctx.names.has_string("LOCAL_RANK") and not ctx.names.has_call("device_count"):
         return False
     values = [place]
     if isinstance(place, ast.Name):
         values = ctx.assigned_values(place)
     elif isinstance(place, ast.Attribute):
         owner = ctx.kind(place.value)
-        key = (owner.cls, place.attr) if isinstance(owner, Instance) else ("", "")
-        values = [value for value, _ in ctx.module.assignments.get(key, ())]
+        assigned = ctx.types.attribute_values(owner.cls, place.attr) if isinstance(owner, Instance) else ()
+        values = [value for value, _ in assigned]
     return bool(values) and all(_names_gpu(value, ctx) for value in values)
 
 

@@ -34,8 +34,6 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from tpulint.model.devices.doors import takes_device
-from tpulint.model.training.called import own_function
 from tpulint.model.values.pending import statements
 from tpulint.rules_api import Applicability, Context, Finding, Rule, is_name
 
@@ -55,7 +53,7 @@ def applied(call: ast.Call, ctx: Context) -> Iterator[Finding]:
             pass
         case _:
             return
-    own = own_function(ctx.module, function, ctx.scope)
+    own = ctx.names.called_function(function)
     if not (_draws(own.node) if own is not None else "init" in function.id):
         return
     device = _device(name, ctx.statement(call), ctx)
@@ -97,6 +95,6 @@ def _moved_to(move: ast.Call, ctx: Context) -> str | None:
         case ast.Call(func=ast.Attribute(attr="cuda")):
             return '"jax"'
         case ast.Call(func=ast.Attribute(attr="to"), args=[device, *_]):
-            if takes_device(ctx.module, move, device, ctx.scope):
+            if ctx.devices.takes_device(move, device):
                 return ctx.text(device)
     return None

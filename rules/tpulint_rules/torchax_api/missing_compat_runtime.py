@@ -79,7 +79,7 @@ def entered(call: ast.Call, ctx: Context) -> Iterator[Finding]:
         return
     if _enters_by_runtime(ctx):
         return
-    if _is_for_torchax(ctx) and not ctx.module.project.program_uses_runtime(ctx.module.name):
+    if _is_for_torchax(ctx) and not ctx.program.uses_runtime:
         return
     message = (
         "without the runtime torchax-compat, torchax copies, slices and prints tensors, and draws random "
@@ -96,7 +96,6 @@ def _enters_by_runtime(ctx: Context) -> bool:
 
 def _is_for_torchax(ctx: Context) -> bool:
     """Whether the program is written for torchax, since it uses `torchax.interop` or the like."""
-    taken = (node for name in _WRITTEN_FOR_IT for node, _ in ctx.module.index.taken.get(name, ()))
-    names = [ctx.qualified_name(node) for node in taken if isinstance(node, ast.expr)]
+    names = [ctx.qualified_name(node) for name in _WRITTEN_FOR_IT for node in ctx.names.attributes(name)]
     wanted = {f"torchax.{name}" for name in _WRITTEN_FOR_IT}
-    return not wanted.isdisjoint((*ctx.module.project.modules[ctx.module.name].imports, *names))
+    return not wanted.isdisjoint((*ctx.program.file_imports, *names))

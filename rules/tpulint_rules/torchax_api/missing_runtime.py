@@ -34,7 +34,7 @@ rule = Rule("TPU907", "import of torchax-compat, which is not installed", module
 
 @rule.on(ast.Call, named={"enable"})
 def enabled(call: ast.Call, ctx: Context) -> Iterator[Finding]:
-    if ctx.qualified_name(call.func) != ENABLE or ctx.module.project.finds_runtime:
+    if ctx.qualified_name(call.func) != ENABLE or ctx.program.finds_runtime:
         return
     statement = ctx.first_import(PACKAGE)
     if statement is not None:

@@ -138,8 +138,7 @@ def _collates(ctx: Context) -> bool:
     name = ctx.scope.function.name if ctx.scope.function is not None else ""
     handed = (
         dotted(word.value) or ""
-        for call, _ in ctx.module.index.calls.get("DataLoader", ())
-        if isinstance(call, ast.Call)
+        for call, _ in ctx.calls("DataLoader")
         for word in call.keywords
         if word.arg == "collate_fn"
     )

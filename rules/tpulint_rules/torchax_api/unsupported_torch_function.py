@@ -161,9 +161,7 @@ from collections.abc import Iterator
 from tpulint.knowledge.runtime import DISTRIBUTION
 from tpulint.knowledge.tracing import AUTOGRAD_FUNCTIONS
 from tpulint.knowledge.transforms import AT_INPUTS, BRANCHES, FORKS, JACOBIANS
-from tpulint.model.devices.doors import may_be_made_on_device
 from tpulint.model.names.qualified import dotted
-from tpulint.model.values.arrays import dtype_of_array
 from tpulint.rules_api import Applicability, Certainty, Context, Finding, Fix, Rule, Static, Tensor, Unknown
 
 rule = Rule(
@@ -196,7 +194,7 @@ def jacobian(call: ast.Call, ctx: Context) -> Iterator[Finding]:
 
 def _has_program(ctx: Context) -> bool:
     """Whether the file belongs to the program of a script, which uses a device."""
-    return ctx.serves_device and ctx.module.name in ctx.module.project.programs.of_scripts
+    return ctx.serves_device and ctx.program.is_of_script
 
 
 @rule.on(ast.Call, named=frozenset(name.rpartition(".")[2] for name in AT_INPUTS))
@@ -346,7 +344,7 @@ def as_another(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     data = call.args[0]
     if given.keys() != {"dtype", "device"} or not ctx.kind(data).is_tensor or _is_maybe_list(data, ctx):
         return
-    if may_be_made_on_device(ctx.module, call, ctx.scope) and _may_be_in_environment(call, ctx):
+    if ctx.devices.may_be_made_on_device(call) and _may_be_in_environment(call, ctx):
         code = ", ".join(f"{name}={ctx.text(given[name])}" for name in ("device", "dtype"))
         title = "replace `torch.as_tensor` with `.to(device=..., dtype=...)`"
         fix = ctx.fix(title, ctx.replace(call, f"{ctx.operand(data)}.to({code})"))
@@ -360,8 +358,8 @@ def of_array(call: ast.Call, ctx: Context) -> Iterator[Finding]:
         return
     if {word.arg for word in call.keywords} & {"dtype", None}:
         return
-    dtype = dtype_of_array(ctx.module, call.args[0], ctx.scope)
-    if dtype is None or not may_be_made_on_device(ctx.module, call, ctx.scope):
+    dtype = ctx.types.dtype_of_array(call.args[0])
+    if dtype is None or not ctx.devices.may_be_made_on_device(call):
         return
     imports = ctx.imports("import torch")
     if imports is not None and _may_be_in_environment(call, ctx):
@@ -388,13 +386,11 @@ def jitted_module(call: ast.Call, ctx: Context) -> Iterator[Finding]:
 
 @rule.on(ast.Attribute, named={"apply"})
 def own_gradient(node: ast.Attribute, ctx: Context) -> Iterator[Finding]:
-    name = ctx.qualified_name(node.value)
-    project = ctx.module.project
-    cls = project.resolve(name) if name is not None else ""
-    if project.class_(cls) is None or AUTOGRAD_FUNCTIONS.isdisjoint(project.mro(cls)):
+    cls = ctx.qualified_name(node.value) or ""
+    if not ctx.types.defines_class(cls) or AUTOGRAD_FUNCTIONS.isdisjoint(ctx.types.ancestors(cls)):
         return
-    path = project.trace_path(f"{cls}.forward")
-    if path is None or _GRADIENTS not in path.steps[0].label or project.method(cls, "backward") is None:
+    path = ctx.trace.path_to(f"{cls}.forward")
+    if path is None or _GRADIENTS not in path.steps[0].label or not ctx.types.defines_method(cls, "backward"):
         return
     if ctx.runtime_handles("custom `backward` under transforms of JAX"):
         return

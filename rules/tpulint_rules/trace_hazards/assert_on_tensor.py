@@ -36,7 +36,6 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from tpulint.model.values.uses import concretized
 from tpulint.rules_api import Applicability, Context, Finding, Rule
 
 rule = Rule(
@@ -48,7 +47,7 @@ _NO_VALUE = "depends on a tensor's value, which is not available while JAX trace
 
 @rule.on(ast.Assert, traced=True, handled="values of tensors in Python code")
 def assertion(node: ast.Assert, ctx: Context) -> Iterator[Finding]:
-    if concretized(ctx.module, node.test, ctx.scope) is None:
+    if ctx.types.concretized(node.test) is None:
         return
     fix = ctx.fix("remove the `assert` statement", ctx.delete(node), applicability=Applicability.UNSAFE)
     yield ctx.finding(node, f"`assert` {_NO_VALUE}", fix)
@@ -59,7 +58,7 @@ def called(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     name = ctx.qualified_name(call.func)
     if name not in ("torch._assert", "torch._assert_async") or not call.args:
         return
-    if concretized(ctx.module, call.args[0], ctx.scope) is None:
+    if ctx.types.concretized(call.args[0]) is None:
         return
     statement = ctx.parent(call)
     fix = None

@@ -57,8 +57,7 @@ from collections.abc import Iterator
 from itertools import takewhile
 
 from tpulint.model.syntax.layout import call_lines
-from tpulint.model.values.branches import Condition, Selection, is_selectable, selections
-from tpulint.model.values.uses import concretized
+from tpulint.model.values.branches import Condition, Selection
 from tpulint.rules_api import Applicability, Context, Edit, Finding, Fix, Rule, Span, Tensor
 
 rule = Rule(
@@ -72,26 +71,26 @@ _NO_VALUE = "depends on a tensor's value, which is not available while JAX trace
 
 @rule.on(ast.If, traced=True, handled=_HANDLED)
 def if_statement(node: ast.If, ctx: Context) -> Iterator[Finding]:
-    if concretized(ctx.module, node.test, ctx.scope) is not None:
+    if ctx.types.concretized(node.test) is not None:
         yield ctx.finding(node.test, f"this `if` condition {_NO_VALUE}", _where_statement(node, ctx))
 
 
 @rule.on(ast.While, traced=True, handled=_HANDLED)
 def while_statement(node: ast.While, ctx: Context) -> Iterator[Finding]:
-    if concretized(ctx.module, node.test, ctx.scope) is not None:
+    if ctx.types.concretized(node.test) is not None:
         yield ctx.finding(node.test, f"this `while` condition {_NO_VALUE}")
 
 
 @rule.on(ast.IfExp, traced=True, handled=_HANDLED)
 def conditional_expression(node: ast.IfExp, ctx: Context) -> Iterator[Finding]:
-    if concretized(ctx.module, node.test, ctx.scope) is not None:
+    if ctx.types.concretized(node.test) is not None:
         yield ctx.finding(node.test, f"this `if` condition {_NO_VALUE}", _where_expression(node, ctx))
 
 
 @rule.on(ast.Compare, traced=True, handled=_HANDLED)
 @rule.on(ast.Call, named={"any", "all", "equal", "allclose"}, traced=True, handled=_HANDLED)
 def condition_of_comprehension(node: ast.Compare | ast.Call, ctx: Context) -> Iterator[Finding]:
-    if concretized(ctx.module, node, ctx.scope) is None:
+    if ctx.types.concretized(node) is None:
         return
     test: ast.AST = node
     outer = ctx.parent(node)
@@ -116,7 +115,7 @@ def and_or(node: ast.BoolOp, ctx: Context) -> Iterator[Finding]:
 
 def _where_statement(node: ast.If, ctx: Context) -> Fix | None:
     """The fix for branches that only assign tensors; None if they do anything else."""
-    found = selections(ctx.module, node, ctx.scope)
+    found = ctx.types.selections(node)
     test = _divided(node.test, ctx)
     imports = ctx.imports("import torch")
     if found is None or test is None or imports is None:
@@ -127,7 +126,7 @@ def _where_statement(node: ast.If, ctx: Context) -> Fix | None:
 
 def _edits(node: ast.If, found: list[Selection], test: Condition, ctx: Context) -> list[Edit]:
     """The edits that leave of the `if` what Python can decide; none if a branch shares the row of a colon."""
-    source = ctx.module.source
+    source = ctx.source
     margin, inner = source.margin(node), source.margin(node) + source.indent
     is_first = source.text.startswith("if", ctx.span(node).start)  # no `elif`
     if not test.first:
@@ -166,7 +165,7 @@ def _where_lines(
         former = (ctx.statement(value) for value in (one.then, one.other) if value is not None)
         comments = (ctx.comments_above(statement) for statement in former if statement in replaced)
         lines += [f"{indent}{row}" for rows in comments for row in rows]
-        lines += call_lines(head, [tensor, *values], indent, ctx.module.source.indent)
+        lines += call_lines(head, [tensor, *values], indent, ctx.source.indent)
     return lines
 
 
@@ -174,7 +173,7 @@ def _where_expression(node: ast.IfExp, ctx: Context) -> Fix | None:
     """The fix for an expression that selects one of two tensors."""
     test = _divided(node.test, ctx)
     imports = ctx.imports("import torch")
-    if test is None or imports is None or not is_selectable(ctx.module, node.body, node.orelse, ctx.scope):
+    if test is None or imports is None or not ctx.types.is_selectable(node.body, node.orelse):
         return None
     code = f"torch.where({test.tensor}, {ctx.text(node.body)}, {ctx.text(node.orelse)})"
     if test.first:
@@ -187,7 +186,7 @@ def _divided(test: ast.expr, ctx: Context) -> Condition | None:
     """The condition in two parts; None if what follows the first tensor is not a tensor as well."""
     values = test.values if isinstance(test, ast.BoolOp) else [test]
     is_and = isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And)
-    first = list(takewhile(lambda value: concretized(ctx.module, value, ctx.scope) is None, values))
+    first = list(takewhile(lambda value: ctx.types.concretized(value) is None, values))
     tensor = _joined(values[len(first) :], ctx, is_and=is_and)
     word = " and " if is_and else " or "
     if len(first) == 1 and isinstance(first[0], ast.BoolOp):

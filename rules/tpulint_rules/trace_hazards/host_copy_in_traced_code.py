@@ -112,7 +112,7 @@ def copied(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     surely = receiver.is_traced or (unknown and ctx.is_parameter(call.func.value))
     if not surely or ctx.qualified_name(call.func) is not None:
         return
-    if not ctx.module.is_reached(call, ctx.scope):
+    if not ctx.types.is_reached(call):
         return  # `if x.device.type == "mps":` and the like
     message = f"`.{call.func.attr}()` {_COPIES}"
     fix = _left_out(call, ctx) if call.func.attr == "cpu" else None
@@ -129,7 +129,7 @@ def moved(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     message = f"`.to({ctx.text(place)})` {_COPIES}"
     if not _is_host(ctx.kind(place)):
         holder = place.value if isinstance(place, ast.Attribute) and place.attr == "device" else place
-        if not ctx.module.starts_on_host(holder, ctx.scope):
+        if not ctx.devices.starts_on_host(holder):
             return
         message += f" (`{ctx.text(holder)}` is on the CPU by default)"
     alone = len(call.args) + len(call.keywords) == 1
@@ -195,7 +195,7 @@ def _left_out(call: ast.Call, ctx: Context) -> Fix | None:
     assert isinstance(call.func, ast.Attribute)
     if not _works_on_device(call, ctx):
         return None
-    text, end = ctx.module.source.text, ctx.span(call.func.value).end
+    text, end = ctx.source.text, ctx.span(call.func.value).end
     # Parentheses around the tensor, and comments behind it, stay.
     dot = text.rfind(".", end, ctx.span(call.func).end - len(call.func.attr))
     gap = text[end:dot]

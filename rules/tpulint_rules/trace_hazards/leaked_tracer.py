@@ -71,7 +71,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from tpulint.model.values.readers import Reader, Readers, handed_by_hooks, mentions
+from tpulint.model.values.readers import Reader
 from tpulint.rules_api import UNKNOWN, Context, Finding, Instance, Rule, Scope, ScopeKind, Tensor
 
 rule = Rule(
@@ -91,22 +91,19 @@ _CACHED = "`{}` caches a JAX tracer, not a tensor; using it in the next trace ra
 
 @rule.on(ast.Module)
 def attributes(_: ast.Module, ctx: Context) -> Iterator[Finding]:
-    project = ctx.module.project
-    readers = Readers(ctx.module)
-    hooks = handed_by_hooks(ctx.module)
-    for (cls, attribute), assigned in ctx.module.assignments.items():
-        if not project.is_module_class(cls) or project.is_tensor_attribute(cls, attribute):
+    for cls, attribute, assigned in ctx.types.all_attribute_values():
+        if not ctx.types.is_module_class(cls) or ctx.types.is_tensor_attribute(cls, attribute):
             continue  # what becomes of a buffer is told by TPU613
         for value, scope in assigned:
             at = ctx.at(scope)
-            if scope.name == "__init__" or not at.module.outlasts_trace(at.scope):
+            if scope.name == "__init__" or not at.trace.outlasts_call:
                 continue
             arms = (value.body, value.orelse) if isinstance(value, ast.IfExp) else (value,)
             statement = at.statement(value)
-            if at.kind(value) == UNKNOWN and mentions(value, hooks.get(id(scope.function), set())):
+            if at.kind(value) == UNKNOWN and at.trace.is_hook_value(value):
                 reader: Reader | None = Reader()
             elif any(at.kind(arm).holds_tracer for arm in arms):
-                reader = readers.of(attribute, statement, scope)
+                reader = at.trace.reader_of(attribute, statement)
             else:
                 continue
             if reader is not None and not at.runtime_handles(_HANDLED):
@@ -116,7 +113,7 @@ def attributes(_: ast.Module, ctx: Context) -> Iterator[Finding]:
 @rule.on(ast.Subscript, where=lambda node: isinstance(node.ctx, ast.Store), traced=True, handled=_HANDLED)
 def item(node: ast.Subscript, ctx: Context) -> Iterator[Finding]:
     statement = ctx.parent(node)
-    if not isinstance(statement, ast.Assign) or not ctx.module.outlasts_trace(ctx.scope):
+    if not isinstance(statement, ast.Assign) or not ctx.trace.outlasts_call:
         return
     if ctx.kind(statement.value).holds_tracer and _lasts(node.value, ctx):
         yield ctx.finding(statement, _KEPT.format(ctx.text(node.value), "reading the tracer later"))
@@ -124,7 +121,7 @@ def item(node: ast.Subscript, ctx: Context) -> Iterator[Finding]:
 
 @rule.on(ast.Module)
 def cached(_: ast.Module, ctx: Context) -> Iterator[Finding]:
-    for scope in ctx.module.index.functions:
+    for scope in ctx.names.functions:
         node = scope.node
         if not isinstance(node, ast.FunctionDef) or not node.decorator_list or scope.parent is None:
             continue
@@ -139,20 +136,19 @@ def cached(_: ast.Module, ctx: Context) -> Iterator[Finding]:
 
 def _gives_tensor(function: Scope, ctx: Context) -> bool:
     """Whether the function is jitted and returns a tensor."""
-    if not ctx.module.outlasts_trace(ctx.scope):
+    if not ctx.trace.outlasts_call:
         return False
-    flow = ctx.module.flow(function)
-    return flow is not None and any(kind.holds_tracer for kind in flow.returned)
+    return any(kind.holds_tracer for kind in ctx.types.returned(function))
 
 
 def _lasts(node: ast.expr, ctx: Context) -> bool:
     """Whether the container outlives the call, as a global or an attribute that only `__init__` sets."""
     owner = ctx.kind(node.value) if isinstance(node, ast.Attribute) else UNKNOWN
     if isinstance(node, ast.Attribute) and isinstance(owner, Instance):
-        assigned = ctx.module.assignments.get((owner.cls, node.attr), [])
+        assigned = ctx.types.attribute_values(owner.cls, node.attr)
         in_init = all(place.name == "__init__" for _, place in assigned)
         return bool(assigned) and in_init and ctx.is_module(owner) and not isinstance(ctx.kind(node), Tensor)
-    found = ctx.module.names.lookup(node.id, ctx.scope) if isinstance(node, ast.Name) else None
+    found = ctx.names.lookup(node.id) if isinstance(node, ast.Name) else None
     if found is None or found[0].kind is not ScopeKind.MODULE:
         return False
     return all(isinstance(binding.value, ast.Dict | ast.List | ast.Call) for binding in found[1])

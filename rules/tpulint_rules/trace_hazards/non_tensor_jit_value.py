@@ -48,7 +48,7 @@ import ast
 from collections.abc import Iterable, Iterator
 
 from tpulint.model.names.scopes import parameters
-from tpulint.model.tracing.jitted import Jitted, jitted_by
+from tpulint.model.tracing.jitted import Jitted
 from tpulint.rules_api import (
     Applicability,
     Context,
@@ -81,14 +81,14 @@ _REGISTERS = "register_dataclass"
 def called(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     if ctx.qualified_name(call.func) not in _ENTRIES or not call.args:
         return
-    jitted = jitted_by(ctx.module, call, ctx.scope)
+    jitted = ctx.trace.jitted_by(call)
     if jitted is not None:
         yield from _told(jitted, ctx)
 
 
 @rule.on(ast.Module)
 def decorated(_tree: ast.Module, ctx: Context) -> Iterator[Finding]:
-    for function in ctx.module.index.functions:
+    for function in ctx.names.functions:
         around = ctx.at(function.parent) if function.parent is not None else ctx
         for decorator in getattr(function.node, "decorator_list", ()):
             if around.qualified_name(decorator) in _ENTRIES:
@@ -140,7 +140,7 @@ def _arguments(jitted: Jitted, ctx: Context) -> Iterator[Finding]:
 
 def _calls(jitted: Jitted, ctx: Context) -> Iterable[tuple[ast.Call, Context]]:
     """The calls of a jitted function in this file."""
-    found = ctx.module.names.lookup(jitted.name, ctx.scope)
+    found = ctx.names.lookup(jitted.name)
     if found is not None:
         return ctx.once(_called_by_name).get((jitted.name, id(found[0])), [])
     last = jitted.name.rpartition(".")[2]
@@ -150,9 +150,9 @@ def _calls(jitted: Jitted, ctx: Context) -> Iterable[tuple[ast.Call, Context]]:
 def _called_by_name(ctx: Context) -> dict[tuple[str, int], list[tuple[ast.Call, Context]]]:
     """The calls of plain names in this file, by name and by the scope that binds it."""
     calls: dict[tuple[str, int], list[tuple[ast.Call, Context]]] = {}
-    for call, scope in ctx.module.index.nodes[ast.Call]:
+    for call, scope in ctx.names.all_calls():
         if isinstance(call, ast.Call) and isinstance(call.func, ast.Name):
-            found = ctx.module.names.lookup(call.func.id, scope)
+            found = ctx.at(scope).names.lookup(call.func.id)
             if found is not None:
                 calls.setdefault((call.func.id, id(found[0])), []).append((call, ctx.at(scope)))
     return calls
@@ -256,7 +256,7 @@ def _data_class(call: ast.Call, ctx: Context) -> ast.ClassDef | None:
     """The dataclass of this file that the call creates, if it is not registered with JAX; None otherwise."""
     if not isinstance(call.func, ast.Name) or any(ctx.calls(_REGISTERS)):
         return None
-    found = ctx.module.names.lookup(call.func.id, ctx.scope)
+    found = ctx.names.lookup(call.func.id)
     node = found[1][0].node if found is not None and len(found[1]) == 1 else None
     if not isinstance(node, ast.ClassDef) or found is None:
         return None
@@ -274,7 +274,7 @@ def _registered(call: ast.Call, ctx: Context) -> Fix | None:
     node, imports = _data_class(call, ctx), ctx.imports("import jax")
     if node is None or imports is None:
         return None
-    source = ctx.module.source
+    source = ctx.source
     first = ctx.span(node.decorator_list[0]).start - 1
     start = source.line_starts[source.location(first).row - 1]
     indent = source.text[start:first]

@@ -33,7 +33,6 @@ import ast
 from collections.abc import Iterator
 
 from tpulint.model.values.pending import statements
-from tpulint.model.values.uses import concretized
 from tpulint.rules_api import Context, Finding, Rule, Span
 
 rule = Rule("TPU307", "broad `except` around code that fails while JAX traces it", module=__name__, fix=None)
@@ -48,8 +47,8 @@ def attempt(node: ast.Try, ctx: Context) -> Iterator[Finding]:
         return
     needed = next((found for statement in statements(node.body) if (found := _needs(statement, ctx))), None)
     if needed is not None:
-        start = ctx.module.source.span(handler.body[0]).start
-        start = ctx.module.source.text.rfind("except", 0, start)
+        start = ctx.source.span(handler.body[0]).start
+        start = ctx.source.text.rfind("except", 0, start)
         message = (
             f"jitted code always runs this `except` block, because `{ctx.text(needed)}` "
             "needs a tensor's value and raises while JAX traces the code"
@@ -67,14 +66,14 @@ def _is_broad(handler: ast.ExceptHandler, ctx: Context) -> bool:
 def _needs(statement: ast.stmt, ctx: Context) -> ast.expr | None:
     """Whether a statement of the `try` block needs a tensor's value; the part that does, or None."""
     if isinstance(statement, ast.If | ast.While | ast.Assert):
-        return statement.test if concretized(ctx.module, statement.test, ctx.scope) is not None else None
+        return statement.test if ctx.types.concretized(statement.test) is not None else None
     if (
         not isinstance(statement, ast.Expr | ast.Assign | ast.AugAssign | ast.Return)
         or statement.value is None
     ):
         return None
     for node in ast.walk(statement.value):
-        if isinstance(node, ast.IfExp) and concretized(ctx.module, node.test, ctx.scope) is not None:
+        if isinstance(node, ast.IfExp) and ctx.types.concretized(node.test) is not None:
             return node.test
         match node:
             case ast.Call(func=ast.Attribute(value=value, attr="item" | "tolist" | "numpy"), args=[]):

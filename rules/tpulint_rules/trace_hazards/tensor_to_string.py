@@ -163,7 +163,7 @@ def _is_logger(node: ast.expr, ctx: Context) -> bool:
     """Whether the method belongs to the `logging` module or to a logger from `getLogger`."""
     if ctx.qualified_name(node) == "logging":
         return True
-    found = ctx.module.names.lookup(node.id, ctx.scope) if isinstance(node, ast.Name) else None
+    found = ctx.names.lookup(node.id) if isinstance(node, ast.Name) else None
     if found is None:
         return False
     made = [binding.value for binding in found[1]]

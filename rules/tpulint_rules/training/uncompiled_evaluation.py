@@ -75,7 +75,7 @@ def _evaluating(body: list[ast.stmt], layers: set[str], ctx: Context) -> Iterato
         return  # what gradients are asked of is compiled by other means
     for call in _calls(body):
         if _is_whole(call.func, layers) and _is_module(call.func, ctx):
-            if ctx.module.name not in ctx.module.project.programs.of_scripts:
+            if not ctx.program.is_of_script:
                 return  # who uses a library has the program
             if ctx.runtime_handles("models called without gradients"):
                 return

@@ -43,10 +43,9 @@ from collections.abc import Iterator
 
 from tpulint.knowledge.runtime import COMPILE_UPDATE, DISTRIBUTION
 from tpulint.model.names.references import method_around
-from tpulint.model.training.called import is_decorated, is_differentiated
 from tpulint.model.training.placing import placed
 from tpulint.model.training.regions import Region
-from tpulint.model.training.updates import computes, is_whole, update
+from tpulint.model.training.updates import computes, is_whole
 from tpulint.rules_api import Applicability, Context, Finding, Fix, Rule
 
 rule = Rule(
@@ -67,7 +66,7 @@ def loop(node: ast.For, ctx: Context) -> Iterator[Finding]:
     function = ctx.scope.function
     if function is not None and (function.name.startswith(_SETS_UP) or _is_compiled(ctx)):
         return
-    found = update(ctx.module, node, ctx.scope)
+    found = ctx.program.weight_update(node)
     if found is None or ctx.only_with_cuda(node) or any(_is_update(o, ctx) for o in ctx.ancestors(node)):
         return
     whole = _only_updates(ctx)
@@ -92,14 +91,14 @@ def _is_repeated(node: ast.For, ctx: Context) -> bool:
 
 def _is_update(node: ast.AST, ctx: Context) -> bool:
     """Whether an outer loop is such an update, too."""
-    return isinstance(node, ast.For) and update(ctx.module, node, ctx.scope) is not None
+    return isinstance(node, ast.For) and ctx.program.weight_update(node) is not None
 
 
 def _is_compiled(ctx: Context) -> bool:
     """Whether the function, or the `forward` that calls it, is already compiled."""
     function = ctx.scope.function
     assert function is not None
-    if is_differentiated(ctx.module, function) or is_decorated(ctx.module, function, COMPILE_UPDATE):
+    if ctx.trace.is_differentiable(function) or ctx.names.has_runtime_decorator(function, COMPILE_UPDATE):
         return True
     callers = (at.scope.function for _, at in ctx.calls(function.name))
     return function.name == "forward" or any(one is not None and one.name == "forward" for one in callers)
@@ -111,7 +110,7 @@ def _only_updates(ctx: Context) -> list[ast.For]:
     if function is None or not isinstance(function.node, ast.FunctionDef):
         return []
     loops = [one for one in ast.walk(function.node) if isinstance(one, ast.For) and _is_update(one, ctx)]
-    is_steady = ctx.module.training_steps.changing.unsteady_function(function) is None
+    is_steady = ctx.program.training_steps.changing.unsteady_function(function) is None
     return loops if is_steady and is_whole(function.node, loops) else []
 
 
@@ -135,7 +134,7 @@ def _moved(found: Region, ctx: Context) -> Fix | None:
     imports = ctx.runtime_import("compile_update")
     if imports is None:
         return None
-    steps = ctx.module.training_steps
+    steps = ctx.program.training_steps
     name = steps.name_for(found, "update_weights", ctx.scope)
     made = placed(ctx.module, steps.changing, found, ctx.scope, name, "compile_update")
     if made is None:

@@ -93,11 +93,8 @@ from collections.abc import Iterator
 from tpulint.knowledge.runtime import DISTRIBUTION, HIGHER_ORDER
 from tpulint.knowledge.tracing import AUTOGRAD_FUNCTIONS
 from tpulint.model.names.references import positional
-from tpulint.model.project.takers import handed_to_accelerate
-from tpulint.model.training.called import is_decorated, is_differentiated, own_function
 from tpulint.model.training.collected import Filling, is_filled_by_jax
 from tpulint.model.training.effects import effects
-from tpulint.model.training.losses import losses_of
 from tpulint.model.training.sharing import put_apart
 from tpulint.model.training.steps import NOT_FOUND, SHARED_LINE, Step
 from tpulint.rules_api import Applicability, Context, Finding, Fix, Rule, Scope, Span, Tensor, Unknown
@@ -133,7 +130,7 @@ def backward(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     if name == "torch.autograd.grad":
         yield from _gradients(call, message, ctx)
         return
-    losses = losses_of(call, name)
+    losses = ctx.program.losses(call)
     if not _is_callers_own(losses, ctx):
         for loss in losses:
             yield from _step(call, loss, message, ctx)
@@ -141,11 +138,11 @@ def backward(call: ast.Call, ctx: Context) -> Iterator[Finding]:
 
 @rule.on(ast.Module)
 def handed_over(_tree: ast.Module, ctx: Context) -> Iterator[Finding]:
-    for taker, call, loss, scope in ctx.module.training_steps.handing.handed:
+    for taker, call, loss, scope in ctx.program.training_steps.handing.handed:
         at = ctx.at(scope)
         if not at.serves_device or _is_on_host(call, at):
             continue
-        step = ctx.module.training_steps.of(loss, scope)
+        step = ctx.program.training_steps.of(loss, scope)
         if step.learns if taker.is_whole else step.is_sure:
             message = _LOST.format(f"`{at.text(call.func)}` calls `backward`, which")
             yield from _step(call, loss, message, at, like="loss" if taker.is_whole else taker.parameter)
@@ -153,7 +150,7 @@ def handed_over(_tree: ast.Module, ctx: Context) -> Iterator[Finding]:
 
 @rule.on(ast.Module)
 def lists_handed_over(_tree: ast.Module, ctx: Context) -> Iterator[Finding]:
-    steps, told = ctx.module.training_steps, set[int]()
+    steps, told = ctx.program.training_steps, set[int]()
     for (_, call, loss, scope), fillings in steps.handing.listed:
         at = ctx.at(scope)
         if id(call) in told or not at.serves_device or _is_on_host(call, at):
@@ -169,29 +166,18 @@ def lists_handed_over(_tree: ast.Module, ctx: Context) -> Iterator[Finding]:
 
 @rule.on(ast.Module)
 def kept_for_others(_tree: ast.Module, ctx: Context) -> Iterator[Finding]:
-    for assignment, scope, step in ctx.module.training_steps.kept:
+    for assignment, scope, step in ctx.program.training_steps.kept:
         at = ctx.at(scope)
         if at.serves_device and isinstance(assignment.targets[0], ast.Attribute):
             where = f"`backward` on the loss stored in `{at.text(assignment.targets[0])}`"
             yield _told(assignment.targets[0], _LOST.format(where), _extracted(step, at), at)
 
 
-def _function(ctx: Context) -> str:
-    """The qualified name of the function around the code."""
-    function = ctx.scope.function
-    return f"{ctx.module.name}.{function.qualname}" if function is not None else ""
-
-
-def _is_taker(ctx: Context) -> bool:
-    """Whether the loss is a parameter of the enclosing function."""
-    name = _function(ctx)
-    return any(taker.function == name and taker.is_whole for taker in ctx.module.project.takers)
-
-
 def _is_callers_own(losses: list[ast.expr], ctx: Context) -> bool:
     """Whether the losses are passed in by callers, where they are reported instead."""
-    name = _function(ctx)
-    steps = ctx.module.training_steps
+    function = ctx.scope.function
+    name = ctx.names.qualified_scope(function) if function is not None else ""
+    steps = ctx.program.training_steps
     handed = [one.taker for one in steps.handing.handed if one.taker.function == name]
     if any(one.is_whole for one in handed) or (
         handed and not any(steps.of(loss, ctx.scope).region for loss in losses)
@@ -203,7 +189,7 @@ def _is_callers_own(losses: list[ast.expr], ctx: Context) -> bool:
 def _step(
     call: ast.Call, loss: ast.expr, message: str, ctx: Context, *, like: str = "loss"
 ) -> Iterator[Finding]:
-    steps = ctx.module.training_steps
+    steps = ctx.program.training_steps
     step = steps.of(loss, ctx.scope)
     if step.is_settled or steps.is_kept(loss, ctx.scope):
         return
@@ -226,7 +212,7 @@ def _told(node: ast.expr, message: str, fix: Fix | str, ctx: Context) -> Finding
 def _collected(filling: Filling, ctx: Context) -> Fix | str:
     """The fix for a loss of collected values: name the value, then move its computation."""
     value, at = filling.value, ctx.at(filling.function)
-    step = ctx.module.training_steps.of(value, filling.function)
+    step = ctx.program.training_steps.of(value, filling.function)
     if isinstance(value, ast.Name):
         fix = _extracted(step, at)
     else:
@@ -237,7 +223,7 @@ def _collected(filling: Filling, ctx: Context) -> Fix | str:
 
 def _named(step: Step, loss: ast.expr, like: str, ctx: Context) -> Fix | str:
     """The fix that assigns the loss to a variable, so that the next round can move its computation."""
-    statement, source = ctx.statement(loss), ctx.module.source
+    statement, source = ctx.statement(loss), ctx.source
     start = ctx.span(statement).start
     indent = source.ahead_of(statement)
     if not isinstance(statement, _SIMPLE) or any(isinstance(one, _NOT_ONCE) for one in ctx.ancestors(loss)):
@@ -297,11 +283,11 @@ def _gradients(call: ast.Call, message: str, ctx: Context) -> Iterator[Finding]:
     if _recomputes(function, ctx) or _waits(function, ctx):
         return
     computing = _computing(call, function, ctx)
-    open_ones = [one for one in computing if not is_decorated(ctx.module, one, HIGHER_ORDER)]
+    open_ones = [one for one in computing if not ctx.names.has_runtime_decorator(one, HIGHER_ORDER)]
     if computing and not open_ones:
         return
     if open_ones == [function] and (_gives_module(function, ctx) or _prepares(function, ctx)):
-        yield _told(call, message, _extracted(ctx.module.training_steps.asking(call, ctx.scope), ctx), ctx)
+        yield _told(call, message, _extracted(ctx.program.training_steps.asking(call, ctx.scope), ctx), ctx)
         return
     fix = (
         _marked(open_ones[0], ctx)
@@ -315,7 +301,7 @@ def _gradients(call: ast.Call, message: str, ctx: Context) -> Iterator[Finding]:
 
 def _asked_outside(call: ast.Call, ctx: Context) -> Fix | str:
     """The fix for a call outside of all functions: move it into one, with its outputs."""
-    steps, statement = ctx.module.training_steps, ctx.statement(call)
+    steps, statement = ctx.program.training_steps, ctx.statement(call)
     if ctx.scope.function is not None or not isinstance(statement, ast.Assign):
         return "the call is not in a function: move it, and the code for its `outputs`, into a `def`"
     if id(statement) in steps.computing:
@@ -329,7 +315,7 @@ def _asked_outside(call: ast.Call, ctx: Context) -> Fix | str:
 
 def _gives_module(function: Scope, ctx: Context) -> bool:
     """Whether the function returns a module of gradients, which JAX cannot return."""
-    learned = ctx.module.training_steps.learned
+    learned = ctx.program.training_steps.learned
     returned = [node.value for node in ast.walk(function.node) if isinstance(node, ast.Return)]
     return any(value is not None and learned.is_module(value, function) for value in returned)
 
@@ -343,7 +329,7 @@ def _prepares(function: Scope, ctx: Context) -> bool:
 
 def _moved_out(function: Scope, caller: Scope, ctx: Context) -> Fix | None:
     """The fix for gradients that are not for training: move the call out, with its outputs."""
-    steps = ctx.module.training_steps
+    steps = ctx.program.training_steps
     for call, at in ctx.calls(function.name):
         statement = at.statement(call)
         if at.scope.function is not caller or id(statement) in steps.computing:
@@ -358,7 +344,7 @@ def _recomputes(function: Scope, ctx: Context) -> bool:
     """Whether the function is the `backward` of a checkpoint, which JAX does not call."""
     if function.name != "backward" or function.owner is None:
         return False
-    ancestors = ctx.module.project.mro(f"{ctx.module.name}.{function.owner.qualname}")
+    ancestors = ctx.types.ancestors(ctx.names.qualified_scope(function.owner))
     named = {node.attr for node in ast.walk(function.node) if isinstance(node, ast.Attribute)}
     return not AUTOGRAD_FUNCTIONS.isdisjoint(ancestors) and "enable_grad" in named
 
@@ -367,12 +353,12 @@ def _waits(function: Scope, ctx: Context) -> bool:
     """Whether the function calls another one that asks for gradients and has to be decorated first."""
     asking = {id(at.scope.function) for _, at in ctx.calls("grad") if at.scope.function is not function}
     around = (
-        own_function(ctx.module, node.func, function)
+        ctx.at(function).names.called_function(node.func)
         for node in ast.walk(function.node)
         if isinstance(node, ast.Call)
     )
     return any(
-        id(one) in asking and not is_differentiated(ctx.module, one) for one in around if one is not None
+        id(one) in asking and not ctx.trace.is_differentiable(one) for one in around if one is not None
     )
 
 
@@ -381,7 +367,7 @@ def _is_of_settled(call: ast.Call, ctx: Context) -> bool:
     outputs = call.args[0] if call.args else None
     while isinstance(outputs, ast.Subscript):
         outputs = outputs.value
-    steps, function = ctx.module.training_steps, ctx.scope.function
+    steps, function = ctx.program.training_steps, ctx.scope.function
     if outputs is None or not steps.of(outputs, ctx.scope).is_settled:
         return False
     leading, _ = _leading([outputs], function) if function is not None else ([], set())
@@ -449,11 +435,11 @@ def _marked(function: Scope, ctx: Context) -> Fix | str:
         return f"a generator, `async` function or lambda computes the `outputs`: use a `def` {_WITH_BOTH}"
     if any(isinstance(inner, ast.Attribute) and inner.attr == "backward" for inner in inside):
         return f"the fix for the `backward` call in `{node.name}` also moves this call: apply that fix first"
-    mark = name = "higher_order" if is_differentiated(ctx.module, function) else "differentiable"
+    mark = name = "higher_order" if ctx.trace.is_differentiable(function) else "differentiable"
     imports = ctx.runtime_import(mark)
     if imports is None:
         return _TAKEN.format(mark)
-    why = None if mark == "higher_order" else ctx.module.training_steps.changing.unseen(node.body, function)
+    why = None if mark == "higher_order" else ctx.program.training_steps.changing.unseen(node.body, function)
     mark += f"(compiled=False)  # {why}" if why is not None else ""
     title = f"decorate `{node.name}` with `@{name}` of the runtime {DISTRIBUTION}"
     decorator = ctx.add_decorator(node, mark)
@@ -464,33 +450,23 @@ def _is_method_of_tensor(call: ast.Call, ctx: Context) -> bool:
     """Whether the call is `backward` of a loss that this file computes, and not on the CPU."""
     if not isinstance(call.func, ast.Attribute) or call.func.attr != "backward" or len(call.args) > 1:
         return False
-    if handed_to_accelerate(call) is not None:
+    if ctx.program.is_accelerate_backward(call):
         return True
     kind = ctx.kind(call.func.value)
-    if ctx.module.project.importing[ctx.module.name] and _is_taker(ctx):
+    if ctx.program.has_importers and ctx.program.is_loss_consumer(ctx.scope.function):
         return False  # others hand it over, and are told where they compute it
     if isinstance(kind, Tensor):
         return not kind.is_host
-    if not isinstance(kind, Unknown) or not _has_torch(ctx):
+    if not isinstance(kind, Unknown) or not ctx.program.imports_torch:
         return False
     if call.args:
         return isinstance(ctx.kind(call.args[0]), Tensor)
     # A loss that a function at hand computes: what zeroes gradients, or asks for them, trains with torch, but
     # an optimizer of the program's own may zero them in its steps, as that of SAM does.
-    trains = any(ctx.module.index.calls.get(name) for name in ("zero_grad", "requires_grad_"))
+    trains = any(ctx.names.has_call(name) for name in ("zero_grad", "requires_grad_"))
     zeroed = (getattr(zero.func, "value", None) for zero, _ in ctx.calls("zero_"))
     trains = trains or any(getattr(one, "attr", "") == "grad" for one in zeroed)
-    return trains or ctx.module.training_steps.of(call.func.value, ctx.scope).is_computed_here
-
-
-def _has_torch(ctx: Context) -> bool:
-    """Whether the file imports torch, or is linked by imports to a file that does."""
-    project = ctx.module.project
-    facts = project.modules[ctx.module.name]
-    starred = (project.split(star) for star in facts.stars)
-    users = (project.modules[name] for name in project.importing[ctx.module.name])
-    visible = [facts, *(found[0] for found in starred if found is not None), *users]
-    return any(target.partition(".")[0] == "torch" for one in visible for target in one.imports)
+    return trains or ctx.program.training_steps.of(call.func.value, ctx.scope).is_computed_here
 
 
 def _is_on_host(call: ast.Call, ctx: Context) -> bool:

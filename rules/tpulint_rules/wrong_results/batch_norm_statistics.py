@@ -92,23 +92,15 @@ _LAYERS = {
 
 @rule.on(ast.Module)
 def layers(_tree: ast.Module, ctx: Context) -> Iterator[Finding]:
-    calls = sorted(
-        (node.lineno, node.col_offset, node, scope)
-        for name in _LAYERS
-        for node, scope in ctx.module.index.calls.get(name, ())
-        if isinstance(node, ast.Call)
-    )
+    calls = [found for name in _LAYERS for found in ctx.calls(name)]
+    calls.sort(key=lambda found: (found[0].lineno, found[0].col_offset))
     seen: set[str] = set()
-    for _, _, call, scope in calls:
-        there = ctx.at(scope)
-        place = scope.qualname.partition(".")[0]
+    for call, there in calls:
+        place = there.scope.qualname.partition(".")[0]
         name = there.qualified_name(call.func) or ""
         if place in seen or not name.startswith("torch.nn.") or not _keeps_statistics(call, name):
             continue
-        if (
-            not (ctx.is_trained and ctx.serves_device)
-            or ctx.module.name in ctx.module.project.programs.calling_backward
-        ):
+        if not (ctx.is_trained and ctx.serves_device) or ctx.program.calls_backward:
             return
         seen.add(place)
         message = (

@@ -37,7 +37,6 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from tpulint.model.devices.literals import default_types
 from tpulint.rules_api import Applicability, Context, Finding, Fix, Rule
 
 rule = Rule(
@@ -64,14 +63,14 @@ def default_dtype(call: ast.Call, ctx: Context) -> Iterator[Finding]:
 def default_type(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     if ctx.qualified_name(call.func) != "torch.set_default_tensor_type" or len(call.args) != 1:
         return
-    if next(default_types(ctx.module.names, [(call, ctx.scope)])) == "torch.DoubleTensor":
+    if next(ctx.names.default_tensor_types(call)) == "torch.DoubleTensor":
         yield from _found(call, ctx)
 
 
 def _named(dtype: ast.expr, ctx: Context) -> str | None:
     """The qualified name of the dtype, also if a variable holds it."""
     if isinstance(dtype, ast.Name):
-        bound = ctx.module.names.lookup(dtype.id, ctx.scope)
+        bound = ctx.names.lookup(dtype.id)
         values = [binding.value for binding in bound[1]] if bound is not None else []
         if len(values) == 1 and isinstance(values[0], ast.Attribute):
             dtype = values[0]
@@ -79,7 +78,7 @@ def _named(dtype: ast.expr, ctx: Context) -> str | None:
 
 
 def _found(call: ast.Call, ctx: Context) -> Iterator[Finding]:
-    if ctx.serves_device and _OPTION not in ctx.module.source.text:
+    if ctx.serves_device and _OPTION not in ctx.source.text:
         message = (
             "JAX disables 64-bit types by default, so `float64` tensors become `float32` on the device, "
             "without an error"
@@ -91,8 +90,8 @@ def _enabled(call: ast.Call, ctx: Context) -> Fix | None:
     statement, imports = ctx.statement(call), ctx.imports("import jax")
     if imports is None or not isinstance(statement, ast.Expr) or statement.value is not call:
         return None
-    before = ctx.module.source.ahead_of(statement)
-    gap = "; " if before.strip() else f"{ctx.module.source.newline}{before}"
+    before = ctx.source.ahead_of(statement)
+    gap = "; " if before.strip() else f"{ctx.source.newline}{before}"
     edit = ctx.insert(ctx.span(statement).end, f'{gap}jax.config.update("{_OPTION}", True)')
     title = f'add `jax.config.update("{_OPTION}", True)`, which enables 64-bit types in JAX'
     return ctx.fix(title, edit, *imports, applicability=Applicability.UNSAFE)

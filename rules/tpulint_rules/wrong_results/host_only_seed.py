@@ -85,7 +85,7 @@ def _other_seeds(ctx: Context) -> list[int]:
 
 
 def _seeded(statement: ast.stmt, seed: ast.expr, ctx: Context) -> Fix | None:
-    imports, span, source = ctx.imports("import torchax"), ctx.span(statement), ctx.module.source
+    imports, span, source = ctx.imports("import torchax"), ctx.span(statement), ctx.source
     if imports is None or any(isinstance(node, ast.Call) for node in ast.walk(seed)):
         return None
     gap = "; " if source.shares_row(statement) else f"{source.newline}{source.ahead_of(statement)}"

@@ -39,7 +39,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from tpulint.rules_api import Certainty, Context, Finding, Rule
+from tpulint.rules_api import Context, Finding, Rule
 
 rule = Rule("TPU619", "Python or NumPy random numbers in traced code", module=__name__, fix=None)
 
@@ -59,7 +59,7 @@ _DRAWS = {f"random.{name}" for name in _PYTHON} | {f"numpy.random.{name}" for na
 @rule.on(ast.Call, named=_PYTHON | _NUMPY, traced=True)
 def draw(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     name = ctx.qualified_name(call.func)
-    if name not in _DRAWS or not _is_of_model(ctx) or _is_seeded(ctx):
+    if name not in _DRAWS or not ctx.trace.is_of_model or _is_seeded(ctx):
         return
     if not ctx.runtime_handles("random numbers of Python and NumPy"):
         message = f"`{name}` runs only while JAX traces this code, so all compiled calls use the same numbers"
@@ -72,18 +72,3 @@ def _is_seeded(ctx: Context) -> bool:
         at.qualified_name(call.func) in ("random.seed", "numpy.random.seed") and at.trace_path is not None
         for call, at in ctx.calls("seed")
     )
-
-
-def _is_of_model(ctx: Context) -> bool:
-    """Whether this code is jitted by name, or runs in the `forward` of a module with layers or tensors.
-
-    Data transforms are often modules, too, but they hold neither, and run on the host.
-    """
-    path, function, project = ctx.trace_path, ctx.scope.function, ctx.module.project
-    if path is None or function is None or path.certainty > Certainty.FORWARD:
-        return False
-    if path.certainty is Certainty.JIT:
-        return True
-    root = path.steps[1].caller if len(path.steps) > 1 else f"{ctx.module.name}.{function.qualname}"
-    classes = map(project.class_, project.mro((root or "").rpartition(".")[0]))
-    return any(facts is not None and (facts.modules or facts.tensors) for facts in classes)

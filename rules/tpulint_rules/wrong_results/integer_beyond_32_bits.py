@@ -56,7 +56,6 @@ import ast
 from collections.abc import Iterator
 
 from tpulint.knowledge.tensors import READS
-from tpulint.model.devices.doors import may_be_made_on_device
 from tpulint.model.syntax.imports import end_of_imports
 from tpulint.rules_api import Applicability, Context, Device, Finding, Fix, FunctionNode, Rule, Tensor
 
@@ -115,7 +114,7 @@ _MOST_BITS = 256
 
 @rule.on(ast.Module)
 def operations(_: ast.Module, ctx: Context) -> Iterator[Finding]:
-    if _OPTION not in ctx.module.source.text:
+    if _OPTION not in ctx.source.text:
         yield from _integers(ctx)
         yield from _shifts(ctx)
 
@@ -228,10 +227,10 @@ def _uses(node: ast.expr, ctx: Context) -> Iterator[tuple[ast.expr, Context]]:
 def _place(node: ast.expr, ctx: Context) -> Context:
     for outer in ctx.ancestors(node):
         if isinstance(outer, FunctionNode):
-            scope = ctx.module.index.function(outer)
+            scope = ctx.names.function(outer)
             if scope is not None:
                 return ctx.at(scope)
-    return ctx.at(ctx.module.index.module)
+    return ctx.at(ctx.names.module_scope)
 
 
 def _judged(node: ast.expr, value: int, ctx: Context) -> Iterator[Finding]:
@@ -438,7 +437,7 @@ def _is_made_on_device(node: ast.expr, ctx: Context) -> bool:
     ):
         return False
     if any(word.arg == "device" for word in call.keywords):
-        return may_be_made_on_device(ctx.module, call, ctx.scope)
+        return ctx.devices.may_be_made_on_device(call)
     kind = ctx.kind(call)
     if isinstance(kind, Tensor) and kind.certain and not kind.is_host:
         return True
@@ -465,7 +464,7 @@ def _enabled(ctx: Context) -> Fix | None:
     imports = None if ctx.is_imported else ctx.imports("import jax")
     if imports is None:
         return None
-    newline = ctx.module.source.newline
+    newline = ctx.source.newline
     line = f'jax.config.update("{_OPTION}", True)'
     edit = ctx.insert(end_of_imports(ctx.module, None), f"{newline}{line}{newline}")
     together = [one for one in imports if one.span == edit.span]

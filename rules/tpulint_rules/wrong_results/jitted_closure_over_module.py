@@ -69,7 +69,7 @@ def jitted(call: ast.Call, ctx: Context) -> Iterator[Finding]:
 
 @rule.on(ast.Module)
 def decorated(_tree: ast.Module, ctx: Context) -> Iterator[Finding]:
-    for function in ctx.module.index.functions:
+    for function in ctx.names.functions:
         if isinstance(function.node, ast.Lambda) or function.parent is None:
             continue
         around = ctx.at(function.parent)
@@ -84,11 +84,11 @@ def _function(given: ast.expr, ctx: Context) -> Scope | None:
     """The function that the argument names, or the lambda that it is; None for other arguments."""
     node: ast.AST = given
     if isinstance(given, ast.Name):
-        found = ctx.module.names.lookup(given.id, ctx.scope)
+        found = ctx.names.lookup(given.id)
         if found is None or len(found[1]) != 1 or not isinstance(found[1][0].node, FunctionNode):
             return None
         node = found[1][0].node
-    return ctx.module.index.function(node)
+    return ctx.names.function(node)
 
 
 def _called_module(function: Scope, ctx: Context) -> str | None:

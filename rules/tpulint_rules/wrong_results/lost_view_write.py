@@ -61,7 +61,7 @@ import ast
 from collections.abc import Iterator
 
 from tpulint.knowledge.views import PIECES, SHAPELESS, WHOLE, WRITES
-from tpulint.model.values.views import Copied, lost_write, value_of
+from tpulint.model.values.views import Copied
 from tpulint.rules_api import Applicability, Context, Edit, Finding, Fix, Rule, Span, Static
 
 rule = Rule(
@@ -110,7 +110,7 @@ def _lost(written: ast.expr, ctx: Context) -> Copied | None:
     """Whether the write changes a copy on torchax, and the original is read later; the copy, or None."""
     if ctx.trace_path is None and not ctx.serves_device:
         return None
-    found = lost_write(ctx.module, written, ctx.scope)
+    found = ctx.types.lost_write(written)
     return None if found is not None and _is_shared(found.view, ctx) else found
 
 
@@ -275,12 +275,12 @@ def _written_back(written: ast.expr, found: Copied, ctx: Context) -> Fix | None:
     pieces = _joined(found, ctx)
     if pieces is not None and isinstance(written, ast.Name):
         code, imports = pieces
-        edit = ctx.insert(line.end, f"{ctx.module.source.newline}{indent}{ctx.text(base)}.copy_({code})")
+        edit = ctx.insert(line.end, f"{ctx.source.newline}{indent}{ctx.text(base)}.copy_({code})")
         title = f"copy `{code}` back to `{ctx.text(base)}` after the write"
         return ctx.fix(title, edit, *imports, applicability=Applicability.UNSAFE)
     if not back:
         return None
-    text, newline = ctx.text(found.base), ctx.module.source.newline
+    text, newline = ctx.text(found.base), ctx.source.newline
     given = found.view.args if isinstance(found.view, ast.Call) else []
     arguments = ", ".join(ctx.text(argument) for argument in given)
     if written is found.view:
@@ -293,7 +293,7 @@ def _written_back(written: ast.expr, found: Copied, ctx: Context) -> Fix | None:
         held_by = written
         while isinstance(held_by, ast.Subscript):
             held_by = held_by.value
-        if not isinstance(held_by, ast.Name) or value_of(ctx.module, held_by) is not found.view:
+        if not isinstance(held_by, ast.Name) or ctx.types.last_value(held_by) is not found.view:
             return None
         held, edits = held_by.id, []
     code = back.format(view=held, base=text, arguments=arguments)
@@ -345,7 +345,7 @@ _BACK = {
 
 def _line(statement: ast.stmt, ctx: Context) -> tuple[Span, str] | None:
     """The line of a statement that shares it with no other, and its indentation; None if it shares it."""
-    source, span = ctx.module.source, ctx.span(statement)
+    source, span = ctx.source, ctx.span(statement)
     start = source.line_starts[source.location(span.start).row - 1]
     row = source.location(span.end).row
     end = source.line_starts[row] if row < len(source.line_starts) else len(source.text)

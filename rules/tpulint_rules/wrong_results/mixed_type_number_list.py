@@ -30,7 +30,6 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from tpulint.model.devices.doors import may_be_made_on_device
 from tpulint.rules_api import Applicability, Context, Finding, Fix, Rule
 
 rule = Rule(
@@ -70,7 +69,7 @@ def _is_on_device(call: ast.Call, ctx: Context) -> bool:
     """Whether the call passes `device=` with a device that may be the TPU, and no `dtype=`."""
     if any(item.arg in ("dtype", None) for item in call.keywords) or len(call.args) != 1:
         return False
-    if not may_be_made_on_device(ctx.module, call, ctx.scope):
+    if not ctx.devices.may_be_made_on_device(call):
         return False
     device = next(item.value for item in call.keywords if item.arg == "device")
     return isinstance(device, ast.Constant) or ctx.trace_path is not None or ctx.serves_device

@@ -44,7 +44,6 @@ from collections.abc import Iterator
 
 from tpulint.knowledge.runtime import DISTRIBUTION
 from tpulint.model.syntax.loops import calls_looped_over
-from tpulint.model.training.boundaries import is_without_gradient
 from tpulint.rules_api import Applicability, Context, Edit, Finding, Fix, Rule, Span
 
 rule = Rule(
@@ -84,7 +83,7 @@ def written(call: ast.Call, ctx: Context) -> Iterator[Finding]:
             return
         case _:
             return
-    if way == "data" and is_without_gradient(ctx.module, statement, ctx.scope):
+    if way == "data" and ctx.trace.is_without_gradient(statement):
         return  # the write to the parameter itself then works
     if not _is_own(ctx) and calls_looped_over(name, ctx.ancestors(name), _PARAMETERS):
         view, method = f"`{name.id}.{way}`", f"`{call.func.attr}`"  # type: ignore[attr-defined]
@@ -109,7 +108,7 @@ def _is_own(ctx: Context) -> bool:
     outer = function.parent if function is not None else None
     if outer is None or not isinstance(outer.node, ast.ClassDef):
         return False
-    return ctx.module.project.is_module_class(f"{ctx.module.name}.{outer.qualname}")
+    return ctx.types.is_module_class(ctx.names.qualified_scope(outer))
 
 
 def _states(target: ast.expr, name: ast.Name, ctx: Context) -> Iterator[ast.Call]:
@@ -131,7 +130,7 @@ def _arguments(call: ast.Call) -> bool:
 
 
 def _kept(states: list[ast.Call], statement: ast.stmt, ctx: Context) -> Fix | None:
-    if not is_without_gradient(ctx.module, statement, ctx.scope):
+    if not ctx.trace.is_without_gradient(statement):
         return None
     edits = [ctx.insert(ctx.span(call).end - 1, "keep_vars=True") for call in states]
     return ctx.fix(
@@ -146,9 +145,9 @@ def _shared(ctx: Context) -> Fix | None:
 
 def _without_gradient(target: ast.expr, name: ast.Name, statement: ast.stmt, ctx: Context) -> Fix | None:
     edits: list[Edit] = [ctx.edit(Span(ctx.span(name).end, ctx.span(target).end), "")]
-    if not is_without_gradient(ctx.module, statement, ctx.scope):
+    if not ctx.trace.is_without_gradient(statement):
         imports = ctx.imports("import torch")
-        source, start = ctx.module.source, ctx.span(statement).start
+        source, start = ctx.source, ctx.span(statement).start
         indent = source.ahead_of(statement)
         if imports is None or indent.strip():
             return None

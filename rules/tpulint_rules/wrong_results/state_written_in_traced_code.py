@@ -79,7 +79,7 @@ _ONCE = "when this code is jitted, `{}` changes once per compilation, not once p
 @rule.on(ast.AugAssign, traced=True, handled=_HANDLED)
 def augmented(statement: ast.AugAssign, ctx: Context) -> Iterator[Finding]:
     target = statement.target
-    if not ctx.module.outlasts_trace(ctx.scope):
+    if not ctx.trace.outlasts_call:
         return
     if isinstance(target, ast.Name):
         if target.id in (ctx.scope.function or ctx.scope).declared:
@@ -95,14 +95,14 @@ def augmented(statement: ast.AugAssign, ctx: Context) -> Iterator[Finding]:
 
 @rule.on(ast.Module)
 def replaced(_: ast.Module, ctx: Context) -> Iterator[Finding]:
-    for (cls, attribute), assigned in ctx.module.assignments.items():
-        if not ctx.module.project.is_tensor_attribute(cls, attribute):
+    for cls, attribute, assigned in ctx.types.all_attribute_values():
+        if not ctx.types.is_tensor_attribute(cls, attribute):
             continue
         for value, scope in assigned:
             at = ctx.at(scope)
             if (
                 scope.name != "__init__"
-                and at.module.outlasts_trace(at.scope)
+                and at.trace.outlasts_call
                 and _is_new(value, attribute, at)
                 and not at.runtime_handles(_HANDLED)
             ):
@@ -111,7 +111,7 @@ def replaced(_: ast.Module, ctx: Context) -> Iterator[Finding]:
 
 @rule.on(ast.Call, named={"register_buffer"}, traced=True, handled=_HANDLED)
 def registered(call: ast.Call, ctx: Context) -> Iterator[Finding]:
-    if _owner(call.func, ctx) is None or not ctx.module.outlasts_trace(ctx.scope):
+    if _owner(call.func, ctx) is None or not ctx.trace.outlasts_call:
         return
     match call.args:
         case [ast.Constant(value=str() as name), value, *_] if _is_new(value, name, ctx):
@@ -120,27 +120,19 @@ def registered(call: ast.Call, ctx: Context) -> Iterator[Finding]:
 
 @rule.on(ast.Subscript, where=lambda node: isinstance(node.ctx, ast.Store), traced=True, handled=_HANDLED)
 def item(node: ast.Subscript, ctx: Context) -> Iterator[Finding]:
-    if ctx.module.outlasts_trace(ctx.scope) and _is_tensor(node.value, ctx):
+    if ctx.trace.outlasts_call and _is_tensor(node.value, ctx):
         yield ctx.finding(node, _LOST.format(ctx.text(node.value)))
 
 
 @rule.on(ast.Call, named=_WRITES, traced=True, handled=_HANDLED)
 def written(call: ast.Call, ctx: Context) -> Iterator[Finding]:
-    if (
-        isinstance(call.func, ast.Attribute)
-        and ctx.module.outlasts_trace(ctx.scope)
-        and _is_tensor(call.func.value, ctx)
-    ):
+    if isinstance(call.func, ast.Attribute) and ctx.trace.outlasts_call and _is_tensor(call.func.value, ctx):
         yield ctx.finding(call, _LOST.format(ctx.text(call.func.value)))
 
 
 @rule.on(ast.Call, named={"append"}, traced=True, handled=_HANDLED)
 def appended(call: ast.Call, ctx: Context) -> Iterator[Finding]:
-    if (
-        not isinstance(call.func, ast.Attribute)
-        or len(call.args) != 1
-        or not ctx.module.outlasts_trace(ctx.scope)
-    ):
+    if not isinstance(call.func, ast.Attribute) or len(call.args) != 1 or not ctx.trace.outlasts_call:
         return
     kept = call.func.value
     if not ctx.kind(call.args[0]).is_traced:
@@ -167,7 +159,7 @@ def _is_tensor(node: ast.expr, ctx: Context) -> bool:
     return (
         owner is not None
         and isinstance(node, ast.Attribute)
-        and ctx.module.project.is_tensor_attribute(owner.cls, node.attr)
+        and ctx.types.is_tensor_attribute(owner.cls, node.attr)
     )
 
 
@@ -190,23 +182,19 @@ def _is_kept(node: ast.expr, ctx: Context) -> bool:
     """Whether the expression is an attribute of `self`, in a module, that only `__init__` assigns."""
     if not isinstance(node, ast.Attribute) or _owner(node, ctx) is None:
         return False
-    return not any(
-        attribute == node.attr and place.name != "__init__"
-        for attribute, _, place in ctx.module.index.attributes
-    )
+    return not ctx.types.is_assigned_outside_init(node.attr)
 
 
 def _is_read(node: ast.expr, ctx: Context) -> bool:
     """Whether this file reads an attribute of this name elsewhere."""
     return isinstance(node, ast.Attribute) and any(
-        isinstance(other, ast.Attribute) and other is not node and isinstance(other.ctx, ast.Load)
-        for other, _ in ctx.module.index.taken[node.attr]
+        other is not node and isinstance(other.ctx, ast.Load) for other in ctx.names.attributes(node.attr)
     )
 
 
 def _is_global_list(node: ast.expr, ctx: Context) -> bool:
     """Whether the expression is a list in a global variable."""
-    found = ctx.module.names.lookup(node.id, ctx.scope) if isinstance(node, ast.Name) else None
+    found = ctx.names.lookup(node.id) if isinstance(node, ast.Name) else None
     if found is None or found[0].kind is not ScopeKind.MODULE:
         return False
     return all(isinstance(binding.value, ast.List) for binding in found[1])

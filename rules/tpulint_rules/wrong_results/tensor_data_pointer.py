@@ -139,7 +139,7 @@ def _ids(ctx: Context) -> Fix | None:
         if not isinstance(tensor, _NAMED) or not _is_taken(call, at) or not _is_kept(call, ctx):
             return None
         edits.append(ctx.replace(call, f"id({ctx.text(tensor)})"))
-    if ctx.module.names.lookup("id", ctx.scope) is not None:
+    if ctx.names.lookup("id") is not None:
         return None
     title = "replace `data_ptr()` with `id(...)`, which is different for each tensor object"
     return ctx.fix(title, *edits, applicability=Applicability.UNSAFE)

@@ -65,7 +65,7 @@ def tied(target: ast.Attribute, ctx: Context) -> Iterator[Finding]:
     owner = function.parent if function is not None else None
     if owner is None or not isinstance(owner.node, ast.ClassDef) or not ctx.serves_device:
         return
-    if not ctx.module.project.is_module_class(f"{ctx.module.name}.{owner.qualname}"):
+    if not ctx.types.is_module_class(ctx.names.qualified_scope(owner)):
         return
     if "_apply" in owner.bindings:
         return
@@ -76,11 +76,11 @@ def tied(target: ast.Attribute, ctx: Context) -> Iterator[Finding]:
 
 def _shared_again(owner: ast.ClassDef, ctx: Context) -> Fix:
     """The fix that adds an `_apply` method to the class, which is the same for all of its ties."""
-    step = ctx.module.source.indent
+    step = ctx.source.indent
     found = [node for node in ast.walk(owner) if isinstance(node, ast.Assign) and _is_tie(node)]
     found.sort(key=lambda node: node.lineno)
     body = _by_name(found, ctx) if all(_is_surely_there(tie, owner) for tie in found) else _ANY
-    source, last = ctx.module.source, owner.body[-1]
+    source, last = ctx.source, owner.body[-1]
     margin = source.ahead_of(last)
     first = last.decorator_list[0] if isinstance(last, ast.FunctionDef) and last.decorator_list else last
     indent = margin if not margin.strip() else " " * first.col_offset

@@ -66,7 +66,7 @@ import ast
 from collections.abc import Iterator
 
 from tpulint.knowledge.views import LOST_ON_SLICES, NO_LOWERING, WITHOUT_EFFECT
-from tpulint.model.values.views import Copied, is_shared, is_slice, read_after
+from tpulint.model.values.views import Copied
 from tpulint.rules_api import Applicability, Context, Finding, Fix, Rule, Tensor, Unknown
 
 rule = Rule(
@@ -123,7 +123,7 @@ def on_slice(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     if not isinstance(call.func, ast.Attribute) or not ctx.kind(call.func.value).is_traced:
         return
     name, receiver = call.func.attr, call.func.value
-    if is_slice(ctx.module, receiver, ctx.scope):
+    if ctx.types.is_slice(receiver):
         message = f"`{name}` does not change the slice `{ctx.text(receiver)}` on torchax, and raises no error"
         fix = _assigned(call, receiver, name, ctx)
         if fix is not None or not ctx.runtime_handles(_METHODS, name):
@@ -135,7 +135,7 @@ def on_diagonal(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     if not isinstance(call.func, ast.Attribute) or not ctx.kind(call.func.value).is_traced:
         return
     receiver = call.func.value
-    if (ctx.trace_path is not None or ctx.serves_device) and not is_slice(ctx.module, receiver, ctx.scope):
+    if (ctx.trace_path is not None or ctx.serves_device) and not ctx.types.is_slice(receiver):
         message = "`fill_diagonal_` fills the wrong elements on torchax, without an error"
         yield ctx.finding(call, message, _masked(call, receiver, ctx))
 
@@ -156,10 +156,10 @@ def converts_itself(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     receiver, other = call.func.value, call.args[0]
     if not isinstance(receiver, ast.Name) or not ctx.kind(receiver).is_traced:
         return
-    if is_slice(ctx.module, other, ctx.scope) or ctx.text(receiver) == ctx.text(other):
+    if ctx.types.is_slice(other) or ctx.text(receiver) == ctx.text(other):
         return
     statement = ctx.statement(call)
-    if read_after(ctx.module, Copied(receiver, receiver, statement), statement, ctx.scope):
+    if ctx.types.is_read_after(Copied(receiver, receiver, statement), statement):
         code = f".to({ctx.operand(other)}.dtype)"
         title = f"replace `type_as` with `{code}`, which does not change `{receiver.id}`"
         fix = ctx.fix(title, ctx.replace(call, f"{receiver.id}{code}"))
@@ -182,7 +182,7 @@ def _filled(call: ast.Call, ctx: Context) -> tuple[ast.Name, ast.expr] | None:
 
 def _arguments(call: ast.Call, ctx: Context) -> str:
     """The source of the arguments, with their parentheses."""
-    return ctx.module.source.text[ctx.span(call.func).end : ctx.span(call).end]
+    return ctx.source.text[ctx.span(call.func).end : ctx.span(call).end]
 
 
 def _out_of_place(call: ast.Call, receiver: ast.expr, name: str, ctx: Context) -> Fix | None:
@@ -193,9 +193,9 @@ def _out_of_place(call: ast.Call, receiver: ast.expr, name: str, ctx: Context) -
     if isinstance(receiver, ast.BinOp):
         return ctx.fix(f"replace the in-place `{name}` with `{pure}`", ctx.replace(call, code))
     if alone and (
-        is_slice(ctx.module, receiver, ctx.scope)
+        ctx.types.is_slice(receiver)
         if isinstance(receiver, ast.Subscript)
-        else isinstance(receiver, ast.Name) and not is_shared(ctx.module, receiver, ctx.scope)
+        else isinstance(receiver, ast.Name) and not ctx.types.is_shared(receiver)
     ):
         title = f"assign the result of `{pure}` to `{text}` instead of calling `{name}`"
         return ctx.fix(title, ctx.replace(call, f"{text} = {code}"))

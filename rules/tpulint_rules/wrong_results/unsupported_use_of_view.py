@@ -52,7 +52,6 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from tpulint.model.values.views import is_slice
 from tpulint.rules_api import Applicability, Context, Device, Finding, Fix, Rule, Several, Static, Tensor
 
 rule = Rule(
@@ -81,7 +80,7 @@ def indexed(node: ast.Subscript, ctx: Context) -> Iterator[Finding]:
     if ctx.trace_path is None and not ctx.serves_device:
         return
     parts = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
-    if not is_slice(ctx.module, node.value, ctx.scope) or not any(_is_many(part, ctx) for part in parts):
+    if not ctx.types.is_slice(node.value) or not any(_is_many(part, ctx) for part in parts):
         return
     view = ctx.text(node.value)
     message = (
@@ -101,12 +100,12 @@ def handed_over(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     if not isinstance(call.func, ast.Attribute) or len(call.args) != 1 or call.keywords:
         return
     receiver, given = call.func.value, call.args[0]
-    if not ctx.kind(receiver).is_traced or not is_slice(ctx.module, given, ctx.scope):
+    if not ctx.kind(receiver).is_traced or not ctx.types.is_slice(given):
         return
     name = call.func.attr
     whole, other = ctx.operand(receiver), ctx.operand(given)
     if name == "copy_":
-        if is_slice(ctx.module, receiver, ctx.scope):
+        if ctx.types.is_slice(receiver):
             return  # which works
         fix = None
         if isinstance(ctx.parent(call), ast.Expr) and isinstance(receiver, ast.Name | ast.Attribute):
@@ -132,7 +131,7 @@ def read(call: ast.Call, ctx: Context) -> Iterator[Finding]:
         given = call.args[0]
     elif name not in _METHODS:
         return
-    if not is_slice(ctx.module, given, ctx.scope) or ctx.only_with_cuda(call):
+    if not ctx.types.is_slice(given) or ctx.only_with_cuda(call):
         return
     # The others raise on CUDA, too, so that what they are called on there is the host's.
     if name == "tolist" or _is_put_there(given, ctx):
@@ -151,7 +150,7 @@ def _is_put_there(node: ast.expr, ctx: Context) -> bool:
     if isinstance(node, ast.Call):
         given = [*node.args, *(word.value for word in node.keywords)]
         return any(ctx.kind(value) in (Device("jax"), Static("jax")) for value in given)
-    found = ctx.module.names.lookup(node.id, ctx.scope) if isinstance(node, ast.Name) else None
+    found = ctx.names.lookup(node.id) if isinstance(node, ast.Name) else None
     if found is None:
         return False
     values = [binding.value for binding in found[1] if binding.value is not None]
@@ -172,9 +171,9 @@ def _by_copy(node: ast.Subscript, ctx: Context) -> Fix | None:
     targets = statement.targets if isinstance(statement, ast.Assign) else [getattr(statement, "target", None)]
     if not isinstance(inner, ast.Subscript) or not isinstance(statement, ast.Assign | ast.AugAssign):
         return None
-    source, start = ctx.module.source, ctx.span(statement).start
+    source, start = ctx.source, ctx.span(statement).start
     indent = source.ahead_of(statement)
-    name = next(one for one in _NAMES if ctx.module.names.lookup(one, ctx.scope) is None)
+    name = next(one for one in _NAMES if ctx.names.lookup(one) is None)
     if targets != [node] or indent.strip():
         return None
     gap = f"{source.newline}{indent}"

@@ -186,7 +186,7 @@ def sample(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     kind = ctx.kind(call.func.value)
     if not isinstance(kind, Instance) or ctx.defines_method(kind, "sample"):
         return
-    classes = _NORMAL.intersection(ctx.module.project.mro(kind.cls))
+    classes = _NORMAL.intersection(ctx.types.ancestors(kind.cls))
     if any(not ctx.runtime_handles("samples of normal distributions", _plain(cls)) for cls in classes):
         edits = (
             ctx.insert(ctx.span(call.func).end - len("sample"), "r"),

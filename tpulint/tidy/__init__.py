@@ -2,12 +2,13 @@
 
 Each step takes the text of a file before all fixes and after them, and gives a text that does the same:
 `pass` goes with the block that it fills, variables and imports that lost their last use go, imports are in
-the order that the file had, and lines are no longer than the project's.
+the order that the file had, continuation lines are aligned, and lines are no longer than the project's.
 What the author wrote so before stays.
 """
 
 from __future__ import annotations
 
+from tpulint.tidy.alignment import aligned
 from tpulint.tidy.blank_lines import without_gaps
 from tpulint.tidy.blocks import without_empty_blocks
 from tpulint.tidy.choices import without_equal_choices
@@ -42,4 +43,5 @@ def tidied(before: str, after: str, *, is_package: bool, width: int) -> str:
         text = marked(before, text)
     text = sorted_like(before, text, width)
     text = without_gaps(before, text)
+    text = aligned(before, text, width)
     return wrapped(before, text, width)

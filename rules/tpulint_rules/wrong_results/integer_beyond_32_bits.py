@@ -16,7 +16,8 @@ The rule also reports shifts of integer tensors by 31 bits or more, and hashes s
 reduces it.
 
 The integer may be a literal, the result of an expression of literals, a variable that is assigned only once,
-`torch.iinfo(torch.int64).max`, `sys.maxsize`, or a time in nanoseconds such as `time.time_ns()`.
+`torch.iinfo(torch.int64).max`, `sys.maxsize`, or a time such as `time.time_ns()` or
+`int(time.time() * 1000)`.
 
 The rule reports integers beside float tensors only in programs without the runtime
 torchax-compat, in which such an operation raises, too.
@@ -104,8 +105,9 @@ _ITSELF = "itself"
 _LIMITS = frozenset({"torch.iinfo", "numpy.iinfo"})
 _LONG = frozenset({"torch.int64", "torch.long", "numpy.int64"})
 _TIMES = ("time_ns", "perf_counter_ns", "monotonic_ns")
-#: Any time in nanoseconds of this century.
+#: Any time in nanoseconds of this century, and in seconds.
 _NOW = 2**60
+_NOW_IN_SECONDS = 2**30
 _BITWISE = (ast.BitAnd, ast.BitOr, ast.BitXor, ast.LShift, ast.RShift)
 _LINEAR = (ast.Mult, ast.Add, ast.Sub, ast.BitXor, ast.BitOr, ast.BitAnd)
 #: No larger powers and shifts are computed.
@@ -156,6 +158,11 @@ def _seeds(ctx: Context) -> Iterator[tuple[ast.expr, Context]]:
         for call, at in ctx.calls(name):
             outer = ctx.parent(call)
             yield (outer if isinstance(outer, ast.Attribute) else call), at
+    for call, at in ctx.calls("time"):
+        product = ctx.parent(call)
+        whole = ctx.parent(product) if isinstance(product, ast.BinOp) else None
+        if isinstance(whole, ast.Call):
+            yield whole, at
     for node, scope in index.taken.get("maxsize", ()):
         if isinstance(node, ast.Attribute):
             yield node, ctx.at(scope)
@@ -191,6 +198,19 @@ def _value(node: ast.expr, ctx: Context) -> int | None:
             return 2**63 - 1
         case ast.Call(func=function) if ctx.qualified_name(function) in {f"time.{name}" for name in _TIMES}:
             return _NOW
+        case ast.Call(func=ast.Name(id="int" | "round"), args=[ast.BinOp(op=ast.Mult()) as product]):
+            return _time(product, ctx)
+    return None
+
+
+def _time(product: ast.BinOp, ctx: Context) -> int | None:
+    """The present time in parts of a second, such as `time.time() * 1000`."""
+    match product.left, product.right:
+        case (ast.Call(func=function), ast.Constant(value=int() | float() as parts)) | (
+            ast.Constant(value=int() | float() as parts),
+            ast.Call(func=function),
+        ) if ctx.qualified_name(function) == "time.time":
+            return int(_NOW_IN_SECONDS * parts)
     return None
 
 
@@ -442,11 +462,14 @@ def _is_made_on_device(node: ast.expr, ctx: Context) -> bool:
     if isinstance(kind, Tensor) and kind.certain and not kind.is_host:
         return True
     taken = ctx.parent(call)
-    moved = ctx.parent(taken) if isinstance(taken, ast.Attribute) and taken.attr in ("to", "cuda") else None
-    if not isinstance(moved, ast.Call):
+    if not isinstance(taken, ast.Attribute) or taken.attr not in ("to", "cuda"):
         return False
-    kind = ctx.kind(moved)
-    return isinstance(kind, Tensor) and kind.certain and not kind.is_host and kind.dtype != "float"
+    moved = ctx.parent(taken)
+    if not isinstance(moved, ast.Call) or moved.func is not taken:
+        return False
+    if any(_is_float(one, ctx) for one in (*moved.args, *(word.value for word in moved.keywords))):
+        return False
+    return taken.attr == "cuda" or any(_is_device(one, ctx) for one in moved.args)
 
 
 def _found(node: ast.expr, message: str, ctx: Context) -> Finding:

@@ -2,7 +2,8 @@
 
 A rule registers functions for the node types of `ast` that may concern it. tpulint calls such a function for
 each of these nodes, with a `Context`, which says what the code means and builds findings and fixes.
-The tables in `tpulint.knowledge` may be imported, too.
+`tpulint.rules_api.syntax` has questions about syntax alone, and `tpulint.rules_api.results` the types of
+answers. The tables in `tpulint.knowledge` may be imported, too.
 """
 
 from tpulint.finding import Applicability, Edit, Finding, Fix, Location, Related, Span
@@ -20,7 +21,7 @@ from tpulint.model.values.kinds import (
     Tensor,
     Unknown,
 )
-from tpulint.rules_api.context import Context, is_name
+from tpulint.rules_api.context import Context
 from tpulint.rules_api.rule import Rule
 
 __all__ = [
@@ -47,5 +48,4 @@ __all__ = [
     "Static",
     "Tensor",
     "Unknown",
-    "is_name",
 ]

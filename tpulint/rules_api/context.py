@@ -441,11 +441,6 @@ def _imports_ahead(edits: Iterable[Edit]) -> Iterator[Edit]:
             yield from here
 
 
-def is_name(node: ast.AST, name: str) -> bool:
-    """True if the node is this plain name."""
-    return isinstance(node, ast.Name) and node.id == name
-
-
 def _writes_device(text: str, edit: Edit) -> bool:
     """Whether an edit names the torchax device where the code did not."""
     before = text[edit.span.start : edit.span.end]

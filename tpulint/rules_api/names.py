@@ -6,7 +6,7 @@ import ast
 from collections.abc import Collection, Iterable, Iterator
 
 from tpulint.model.devices.literals import default_types
-from tpulint.model.names.references import default_of
+from tpulint.model.names.references import default_of, method_around
 from tpulint.model.names.scopes import Binding, FunctionNode, Scope, parameters
 from tpulint.model.syntax.handlers import optional
 from tpulint.model.syntax.imports import first_import
@@ -54,18 +54,18 @@ class Names(Namespace):
         return default_of(parameter, found[0]) if found is not None else None
 
     def loads(self, name: str) -> Iterator[ast.Name]:
-        """All places of the file that read a name, whatever it means there."""
+        """The reads of a name in the file, whatever it means there."""
         return iter(self._module.loads.get(name, ()))
 
-    def attributes(self, name: str) -> Iterator[ast.Attribute]:
-        """All places of the file with an attribute of this name, of any object."""
-        places = self._module.index.taken.get(name, ())
-        return (node for node, _ in places if isinstance(node, ast.Attribute))
+    def attributes(self, name: str) -> Iterator[tuple[ast.Attribute, Scope]]:
+        """The file's attributes of this name, of any object, each with its scope."""
+        found = self._module.index.taken.get(name, ())
+        return ((node, at) for node, at in found if isinstance(node, ast.Attribute))
 
     def attributes_of(self, owner: ast.expr, names: Collection[str]) -> Iterator[ast.Attribute]:
-        """All places of the file with one of these attributes of what is written as `owner`."""
+        """The file's attributes of one of these names, of whatever is written like `owner`."""
         text = self._text(owner)
-        found = (node for name in names for node in self.attributes(name))
+        found = (node for name in names for node, _ in self.attributes(name))
         return (node for node in found if self._text(node.value) == text)
 
     def at_hand(self, node: ast.expr) -> Iterator[tuple[str, Kind]]:
@@ -75,6 +75,10 @@ class Names(Namespace):
     def has_string(self, text: str) -> bool:
         """Whether the file has a string constant with this text."""
         return text in self._module.index.texts
+
+    def large_integers(self) -> Iterator[tuple[ast.expr, Scope]]:
+        """Large integer constants, and powers and shifts, of the whole file, each with its scope."""
+        return ((node, at) for node, at in self._module.index.large if isinstance(node, ast.expr))
 
     # functions and scopes
 
@@ -101,6 +105,11 @@ class Names(Namespace):
     def qualified_scope(self, scope: Scope) -> str:
         """The qualified name of a function or class of this file."""
         return f"{self._module.name}.{scope.qualname}"
+
+    @property
+    def method(self) -> Scope | None:
+        """The method that the code is part of; None outside of methods."""
+        return method_around(self._scope)
 
     def called_function(self, callee: ast.expr) -> Scope | None:
         """The function of this file that is called by a plain name or as a method of `self`."""

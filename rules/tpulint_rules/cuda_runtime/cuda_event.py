@@ -39,7 +39,8 @@ from collections.abc import Iterator
 
 from tpulint.knowledge.runtime import PACKAGE
 from tpulint.knowledge.waiting import WAIT_FOR_ALL, WAITS
-from tpulint.rules_api import Applicability, Context, Edit, Finding, Fix, Rule, is_name
+from tpulint.rules_api import Applicability, Context, Edit, Finding, Fix, Rule
+from tpulint.rules_api.syntax import is_name
 
 rule = Rule("TPU202", "time measured with CUDA events", module=__name__, fix=Applicability.UNSAFE)
 

@@ -77,7 +77,8 @@ import ast
 from collections.abc import Iterator
 
 from tpulint.knowledge.runtime import DISTRIBUTION
-from tpulint.rules_api import Applicability, Context, Device, Edit, Finding, Fix, Rule, Span, is_name
+from tpulint.rules_api import Applicability, Context, Device, Edit, Finding, Fix, Rule, Span
+from tpulint.rules_api.syntax import is_name
 
 rule = Rule(
     "TPU206",

@@ -38,7 +38,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from tpulint.rules_api import Applicability, Context, Finding, Rule, is_name
+from tpulint.rules_api import Applicability, Context, Finding, Rule
+from tpulint.rules_api.syntax import is_name
 
 rule = Rule(
     "TPU209", "exception handler for CUDA out-of-memory errors", module=__name__, fix=Applicability.UNSAFE

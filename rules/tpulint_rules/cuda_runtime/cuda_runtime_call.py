@@ -102,8 +102,8 @@ from dataclasses import replace
 
 from tpulint.knowledge.cuda_api import CALLED, MEMORY, PROPERTIES, CudaCall, Effect, cuda_call
 from tpulint.knowledge.distributed import START, WRAPPERS
-from tpulint.model.devices.literals import is_cuda_string, is_formatted_cuda
 from tpulint.rules_api import Applicability, Context, Edit, Finding, Fix, Rule
+from tpulint.rules_api.syntax import is_cuda_string, is_formatted_cuda
 
 rule = Rule(
     "TPU204",

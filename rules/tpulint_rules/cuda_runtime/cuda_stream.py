@@ -55,7 +55,8 @@ import ast
 from collections.abc import Iterator
 
 from tpulint.knowledge.runtime import PACKAGE
-from tpulint.rules_api import Applicability, Context, Edit, Finding, Fix, Instance, Rule, is_name
+from tpulint.rules_api import Applicability, Context, Edit, Finding, Fix, Instance, Rule
+from tpulint.rules_api.syntax import is_name
 
 rule = Rule("TPU203", "use of a CUDA stream or a CUDA graph", module=__name__, fix=Applicability.UNSAFE)
 

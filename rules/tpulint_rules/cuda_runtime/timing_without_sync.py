@@ -42,8 +42,8 @@ from collections.abc import Iterator
 from tpulint.knowledge.tensors import FACTORIES, READS
 from tpulint.knowledge.tracing import TRACE_ENTRIES
 from tpulint.knowledge.waiting import WAIT_FOR_ALL
-from tpulint.model.values.pending import statements
 from tpulint.rules_api import Applicability, Context, Finding, Fix, Rule, Tensor, Unknown
+from tpulint.rules_api.syntax import statements
 
 rule = Rule(
     "TPU208",

@@ -45,8 +45,8 @@ import ast
 from collections.abc import Iterator
 
 from tpulint.knowledge.tensors import TENSOR_ATTRIBUTES
-from tpulint.model.names.references import by_name
 from tpulint.rules_api import UNKNOWN, Applicability, Context, Finding, Fix, Rule, Several, Static, Tensor
+from tpulint.rules_api.syntax import arguments_by_name
 
 rule = Rule("TPU702", "antialiased resize of an image", module=__name__, fix=Applicability.SAFE)
 
@@ -65,11 +65,11 @@ _METHODS = {"bilinear": "linear", "BILINEAR": "linear", "bicubic": "cubic", "BIC
 def resize(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     name = ctx.qualified_name(call.func)
     if name in _TORCHVISION:
-        given = by_name(call, _TORCHVISION_PARAMETERS)
+        given = arguments_by_name(call, _TORCHVISION_PARAMETERS)
         method = _method(given.get("interpolation"), "linear", ctx)
         antialiased = not _is_constant(given.get("antialias"), value=False)
     elif name == _INTERPOLATE:
-        given = by_name(call, _INTERPOLATE_PARAMETERS)
+        given = arguments_by_name(call, _INTERPOLATE_PARAMETERS)
         method = _method(given.get("mode"), None, ctx)
         antialiased = _is_constant(given.get("antialias"), value=True)
     else:

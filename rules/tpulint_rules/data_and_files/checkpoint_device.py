@@ -46,8 +46,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from tpulint.model.devices.literals import is_cuda_location, is_cuda_string, is_formatted_cuda
 from tpulint.rules_api import Applicability, Context, Device, Edit, Finding, Rule, Static
+from tpulint.rules_api.syntax import is_cuda_location, is_cuda_string, is_formatted_cuda
 
 rule = Rule(
     "TPU704",

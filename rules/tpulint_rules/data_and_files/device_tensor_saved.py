@@ -56,7 +56,8 @@ from collections.abc import Callable, Iterator
 
 from tpulint.knowledge.files import SAVE
 from tpulint.knowledge.runtime import PACKAGE
-from tpulint.rules_api import Applicability, Context, Finding, Fix, Instance, Kind, Rule, Unknown, is_name
+from tpulint.rules_api import Applicability, Context, Finding, Fix, Instance, Kind, Rule, Unknown
+from tpulint.rules_api.syntax import is_name
 
 rule = Rule(
     "TPU705", "device tensors saved without a copy to the host", module=__name__, fix=Applicability.UNSAFE

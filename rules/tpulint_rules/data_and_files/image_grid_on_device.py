@@ -25,8 +25,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from tpulint.model.training.effects import effects
 from tpulint.rules_api import Applicability, Context, Finding, Rule, Several, Tensor, Unknown
+from tpulint.rules_api.syntax import effects
 
 rule = Rule(
     "TPU708",

@@ -65,7 +65,6 @@ import ast
 from collections.abc import Iterator
 
 from tpulint.knowledge.training import LOADERS
-from tpulint.model.names.references import default_of
 from tpulint.rules_api import Applicability, Context, Finding, Rule, Static
 
 rule = Rule("TPU707", "`DataLoader` with worker processes", module=__name__, fix=Applicability.UNSAFE)
@@ -140,8 +139,7 @@ def _default(workers: ast.expr, ctx: Context) -> ast.expr | None:
     """The default of a parameter or of a command-line argument of this file; None if it is not known."""
     match workers:
         case ast.Name(id=name):
-            found = ctx.names.lookup(name)
-            return default_of(name, found[0]) if found is not None else None
+            return ctx.names.default_of(name)
         case ast.Attribute(attr=name):
             for call, _ in ctx.calls("add_argument"):
                 options = [option.value for option in call.args if isinstance(option, ast.Constant)]

@@ -82,9 +82,8 @@ from collections.abc import Iterator
 from tpulint.knowledge.libraries import DEVICE_FUNCTIONS, DEVICE_HOLDERS
 from tpulint.knowledge.tracing import LIBRARIES, is_device_word
 from tpulint.knowledge.training import ACCELERATE_DEVICE
-from tpulint.model.names.references import by_name
-from tpulint.model.project.takers import is_accelerator
 from tpulint.rules_api import Applicability, Context, Finding, Fix, Rule
+from tpulint.rules_api.syntax import arguments_by_name
 
 rule = Rule(
     "TPU805",
@@ -102,7 +101,7 @@ _TRAINERS = frozenset(
 
 @rule.on(ast.Call, named={"Accelerator"})
 def accelerator(call: ast.Call, ctx: Context) -> Iterator[Finding]:
-    if not is_accelerator(call, ctx.qualified_name(call.func)) or _is_elsewhere(call, ctx):
+    if not ctx.program.creates_accelerator(call) or _is_elsewhere(call, ctx):
         return
     if not ctx.names.has_string(ACCELERATE_DEVICE):
         message = "`Accelerator` does not support torchax: the model stays on the CPU, without an error"
@@ -121,7 +120,7 @@ def _told(call: ast.Call, ctx: Context) -> Fix | None:
     if is_kept:
         lines = ["if not torch.cuda.is_available():", f"    {lines[0]}"]
     edits = [ctx.insert(ctx.span(statement).start, "".join(f"{line}{gap}" for line in lines))]
-    precision = by_name(call, ()).get("mixed_precision")
+    precision = arguments_by_name(call, ()).get("mixed_precision")
     if isinstance(precision, ast.Constant) and precision.value == "fp16":
         either = f'"bf16" if "{ACCELERATE_DEVICE}" in os.environ else "fp16"'
         instead = either if is_kept else ctx.quoted("bf16", precision)
@@ -202,5 +201,5 @@ def _is_elsewhere(call: ast.Call, ctx: Context) -> bool:
 
 def _constant(call: ast.Call, name: str) -> object:
     """The constant that a keyword argument is, if it is one."""
-    given = by_name(call, ()).get(name)
+    given = arguments_by_name(call, ()).get(name)
     return given.value if isinstance(given, ast.Constant) else None

@@ -74,8 +74,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from tpulint.model.values.masked import Lifted
 from tpulint.rules_api import Applicability, Context, Edit, Finding, Fix, Rule, Static, Tensor, Unknown
+from tpulint.rules_api.results import Lifted
 
 rule = Rule("TPU401", "indexing with a boolean mask in traced code", module=__name__, fix=Applicability.SAFE)
 

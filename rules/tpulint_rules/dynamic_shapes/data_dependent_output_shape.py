@@ -74,8 +74,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from tpulint.model.values.uses import loads
 from tpulint.rules_api import Applicability, Context, Finding, Fix, Rule, Span, Static, Tensor, Unknown
+from tpulint.rules_api.syntax import loads
 
 rule = Rule(
     "TPU403",

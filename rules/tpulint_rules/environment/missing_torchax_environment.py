@@ -86,9 +86,9 @@ from collections.abc import Iterator, Mapping
 
 from tpulint.knowledge.runtime import ENABLE, PACKAGE
 from tpulint.model.devices.two_way import guarded_import
-from tpulint.model.syntax.entry import is_main
 from tpulint.model.syntax.imports import end_of_imports
 from tpulint.rules_api import Applicability, Context, Edit, Finding, Fix, Rule, Scope, ScopeKind
+from tpulint.rules_api.syntax import is_main
 
 rule = Rule(
     "TPU001",

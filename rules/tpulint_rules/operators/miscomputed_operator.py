@@ -68,8 +68,8 @@ import ast
 from collections.abc import Iterator
 
 from tpulint.knowledge.runtime import DISTRIBUTION
-from tpulint.model.names.references import by_name
 from tpulint.rules_api import Applicability, Context, Finding, Rule, Static, Tensor
+from tpulint.rules_api.syntax import arguments_by_name
 
 rule = Rule("TPU633", "operator that torchax computes incorrectly", module=__name__, fix=Applicability.SAFE)
 
@@ -101,7 +101,7 @@ _STFT = ("input", "n_fft", "hop_length", "win_length", "window")
 @rule.on(ast.Call, named=frozenset(name.rpartition(".")[2] for name in _POOLS))
 def pooled(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     name = ctx.qualified_name(call.func) or ""
-    given = by_name(call, _POOLS.get(name, ()))
+    given = arguments_by_name(call, _POOLS.get(name, ()))
     if not _is(given.get("ceil_mode"), value=True) or _is(given.get("count_include_pad"), value=False):
         return
     if not _is_computed(name, given.get("input"), ctx):
@@ -120,7 +120,7 @@ def pooled(call: ast.Call, ctx: Context) -> Iterator[Finding]:
 @rule.on(ast.Call, named=frozenset(name.rpartition(".")[2] for name in _LOOKUPS))
 def looked_up(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     name = ctx.qualified_name(call.func) or ""
-    given = by_name(call, _LOOKUPS.get(name, ()))
+    given = arguments_by_name(call, _LOOKUPS.get(name, ()))
     longest = given.get("max_norm")
     if isinstance(longest, ast.Constant) and longest.value and _is_computed(name, given.get("input"), ctx):
         message = "does not rescale rows whose norm is larger than `max_norm`"
@@ -138,7 +138,7 @@ def lost(call: ast.Call, ctx: Context) -> Iterator[Finding]:
 @rule.on(ast.Call, named=frozenset(name.rpartition(".")[2] for name in _CONVOLUTIONS))
 def grouped(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     name = ctx.qualified_name(call.func) or ""
-    given = by_name(call, _CONVOLUTIONS.get(name, ()))
+    given = arguments_by_name(call, _CONVOLUTIONS.get(name, ()))
     groups, channels = given.get("groups"), given.get("in_channels")
     if groups is None or _number(groups, ctx) < 2:
         return
@@ -156,9 +156,9 @@ def grouped(call: ast.Call, ctx: Context) -> Iterator[Finding]:
 def windowed(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     name = ctx.qualified_name(call.func)
     if name is None and isinstance(call.func, ast.Attribute):
-        given = by_name(call, _STFT[1:]) | {"input": call.func.value}
+        given = arguments_by_name(call, _STFT[1:]) | {"input": call.func.value}
     elif name == "torch.stft":
-        given = by_name(call, _STFT)
+        given = arguments_by_name(call, _STFT)
     else:
         return
     size, width = _number(given.get("n_fft"), ctx), _number(given.get("win_length"), ctx)

@@ -71,8 +71,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Generator, Iterator
 
-from tpulint.model.devices.literals import is_cuda_string, is_formatted_cuda
 from tpulint.rules_api import Applicability, Context, Edit, Finding, Fix, Rule, Span, Tensor, Unknown
+from tpulint.rules_api.syntax import is_cuda_string, is_formatted_cuda
 
 rule = Rule(
     "TPU103", "CUDA check that falls back to the CPU on a TPU host", module=__name__, fix=Applicability.SAFE

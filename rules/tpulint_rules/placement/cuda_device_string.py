@@ -61,8 +61,8 @@ import ast
 from collections.abc import Iterator
 
 from tpulint.knowledge.cuda_api import cuda_call
-from tpulint.model.devices.literals import is_cuda_string, is_formatted_cuda, starts_cuda
 from tpulint.rules_api import Applicability, Context, Edit, Finding, Rule, Unknown
+from tpulint.rules_api.syntax import is_cuda_string, is_formatted_cuda, starts_cuda
 
 rule = Rule("TPU102", "CUDA device named by a string", module=__name__, fix=Applicability.SAFE)
 

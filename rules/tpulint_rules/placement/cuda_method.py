@@ -40,8 +40,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from tpulint.arguments import in_order
-from tpulint.model.devices.literals import is_cuda_location
 from tpulint.rules_api import Applicability, Context, Finding, Fix, Instance, Rule, Tensor, Unknown
+from tpulint.rules_api.syntax import is_cuda_location
 
 rule = Rule("TPU101", "`.cuda()` call on a tensor or module", module=__name__, fix=Applicability.SAFE)
 

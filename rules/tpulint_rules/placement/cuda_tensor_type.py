@@ -53,7 +53,8 @@ from collections.abc import Iterator
 
 from tpulint.knowledge.cuda_api import TENSOR_DTYPES
 from tpulint.knowledge.runtime import DISTRIBUTION
-from tpulint.rules_api import Applicability, Context, Finding, Fix, Rule, Span, is_name
+from tpulint.rules_api import Applicability, Context, Finding, Fix, Rule, Span
+from tpulint.rules_api.syntax import is_name
 
 rule = Rule(
     "TPU104",

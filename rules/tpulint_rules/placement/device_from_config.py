@@ -36,8 +36,8 @@ from collections.abc import Iterator
 
 from tpulint.knowledge.configuration import NAMESPACE
 from tpulint.knowledge.tracing import is_device_word
-from tpulint.model.names.qualified import dotted
-from tpulint.rules_api import Applicability, Context, Finding, FunctionNode, Rule, Unknown, is_name
+from tpulint.rules_api import Applicability, Context, Finding, FunctionNode, Rule, Unknown
+from tpulint.rules_api.syntax import dotted, is_name
 
 #: What people call an object that holds what was read.
 _CONFIGURATION = re.compile(

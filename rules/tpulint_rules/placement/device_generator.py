@@ -29,8 +29,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from tpulint.model.devices.literals import is_formatted_cuda
 from tpulint.rules_api import Applicability, Context, Device, Finding, Rule
+from tpulint.rules_api.syntax import is_formatted_cuda
 
 rule = Rule(
     "TPU106", "`torch.Generator` on a CUDA or torchax device", module=__name__, fix=Applicability.UNSAFE

@@ -34,8 +34,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from tpulint.model.values.pending import statements
-from tpulint.rules_api import Applicability, Context, Finding, Rule, is_name
+from tpulint.rules_api import Applicability, Context, Finding, Rule
+from tpulint.rules_api.syntax import is_name, statements
 
 rule = Rule(
     "TPU109",

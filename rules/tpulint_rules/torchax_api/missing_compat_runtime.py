@@ -96,6 +96,6 @@ def _enters_by_runtime(ctx: Context) -> bool:
 
 def _is_for_torchax(ctx: Context) -> bool:
     """Whether the program is written for torchax, since it uses `torchax.interop` or the like."""
-    names = [ctx.qualified_name(node) for name in _WRITTEN_FOR_IT for node in ctx.names.attributes(name)]
+    names = [ctx.qualified_name(node) for name in _WRITTEN_FOR_IT for node, _ in ctx.names.attributes(name)]
     wanted = {f"torchax.{name}" for name in _WRITTEN_FOR_IT}
     return not wanted.isdisjoint((*ctx.program.file_imports, *names))

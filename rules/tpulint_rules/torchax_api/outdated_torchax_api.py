@@ -118,7 +118,8 @@ from tpulint.knowledge.outdated_api import (
     Outdated,
     outdated,
 )
-from tpulint.rules_api import Applicability, Context, Edit, Finding, Fix, Instance, Rule, Span, is_name
+from tpulint.rules_api import Applicability, Context, Edit, Finding, Fix, Instance, Rule, Span
+from tpulint.rules_api.syntax import is_name
 
 rule = Rule(
     "TPU901",

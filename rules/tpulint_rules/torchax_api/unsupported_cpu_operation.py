@@ -64,8 +64,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from tpulint.model.names.qualified import dotted
 from tpulint.rules_api import Applicability, Context, Finding, Fix, Rule, Several, Static, Tensor
+from tpulint.rules_api.syntax import dotted
 
 rule = Rule(
     "TPU904",

@@ -161,8 +161,8 @@ from collections.abc import Iterator
 from tpulint.knowledge.runtime import DISTRIBUTION
 from tpulint.knowledge.tracing import AUTOGRAD_FUNCTIONS
 from tpulint.knowledge.transforms import AT_INPUTS, BRANCHES, FORKS, JACOBIANS
-from tpulint.model.names.qualified import dotted
 from tpulint.rules_api import Applicability, Certainty, Context, Finding, Fix, Rule, Static, Tensor, Unknown
+from tpulint.rules_api.syntax import dotted
 
 rule = Rule(
     "TPU902",

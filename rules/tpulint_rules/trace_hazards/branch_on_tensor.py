@@ -57,8 +57,8 @@ from collections.abc import Iterator
 from itertools import takewhile
 
 from tpulint.model.syntax.layout import call_lines
-from tpulint.model.values.branches import Condition, Selection
 from tpulint.rules_api import Applicability, Context, Edit, Finding, Fix, Rule, Span, Tensor
+from tpulint.rules_api.results import Condition, Selection
 
 rule = Rule(
     "TPU303", "Python branch on a tensor's value in traced code", module=__name__, fix=Applicability.UNSAFE

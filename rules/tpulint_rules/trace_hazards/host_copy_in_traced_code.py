@@ -51,7 +51,6 @@ from collections.abc import Iterator
 
 from tpulint.knowledge.operators import RAISES
 from tpulint.knowledge.tensors import ELEMENTWISE, NUMPY_OF_VALUES, REDUCTIONS
-from tpulint.model.values.uses import loads
 from tpulint.rules_api import (
     Applicability,
     Context,
@@ -65,6 +64,7 @@ from tpulint.rules_api import (
     Tensor,
     Unknown,
 )
+from tpulint.rules_api.syntax import loads
 
 rule = Rule(
     "TPU305", "copy of a tensor to the host in traced code", module=__name__, fix=Applicability.UNSAFE

@@ -39,7 +39,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from tpulint.model.values.uses import converts_dtypes, in_place_of_number
+from tpulint.model.values.uses import in_place_of_number
 from tpulint.rules_api import Applicability, Context, Finding, Fix, Rule, Several, Tensor, Unknown
 
 rule = Rule("TPU301", "`.item()` or `.tolist()` in traced code", module=__name__, fix=Applicability.UNSAFE)
@@ -67,7 +67,7 @@ def _stay_tensor(call: ast.Call, receiver: object, ctx: Context) -> Fix | None:
     assert isinstance(call.func, ast.Attribute)
     if call.func.attr != "item" or not isinstance(receiver, Tensor) or not receiver.scalar:
         return None
-    if converts_dtypes(ctx.scope) or not ctx.types.serves_as_tensor(call):
+    if ctx.types.converts_dtypes() or not ctx.types.serves_as_tensor(call):
         return None
     tensor = call.func.value
     edit = ctx.replace(call, in_place_of_number(tensor, ctx.text(tensor), receiver))

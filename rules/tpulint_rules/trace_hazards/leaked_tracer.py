@@ -71,8 +71,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from tpulint.model.values.readers import Reader
 from tpulint.rules_api import UNKNOWN, Context, Finding, Instance, Rule, Scope, ScopeKind, Tensor
+from tpulint.rules_api.results import Reader
 
 rule = Rule(
     "TPU309",

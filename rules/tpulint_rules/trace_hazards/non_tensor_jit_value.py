@@ -47,8 +47,6 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Iterator
 
-from tpulint.model.names.scopes import parameters
-from tpulint.model.tracing.jitted import Jitted
 from tpulint.rules_api import (
     Applicability,
     Context,
@@ -61,6 +59,8 @@ from tpulint.rules_api import (
     Scope,
     Tensor,
 )
+from tpulint.rules_api.results import Jitted
+from tpulint.rules_api.syntax import parameters
 
 rule = Rule(
     "TPU308",

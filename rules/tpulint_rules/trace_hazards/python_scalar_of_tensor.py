@@ -48,7 +48,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from tpulint.model.values.uses import converts_dtypes, in_place_of_number
+from tpulint.model.values.uses import in_place_of_number
 from tpulint.rules_api import Applicability, Context, Edit, Finding, Fix, Kind, Rule, Several, Tensor
 
 rule = Rule(
@@ -85,7 +85,7 @@ def conversion(call: ast.Call, ctx: Context) -> Iterator[Finding]:
 
 
 def _stay_tensor(call: ast.Call, function: str, kind: Tensor, ctx: Context) -> Fix | None:
-    if not kind.scalar or converts_dtypes(ctx.scope) or not ctx.types.serves_as_tensor(call):
+    if not kind.scalar or ctx.types.converts_dtypes() or not ctx.types.serves_as_tensor(call):
         return None
     argument = call.args[0]
     wanted = {"float": "float", "int": "int", "bool": "bool"}[function]
@@ -177,7 +177,7 @@ def _decides(call: ast.Call, ctx: Context) -> bool:
 
 def _as_tensor(call: ast.Call, code: str, new: str, ctx: Context) -> Fix | None:
     imports = ctx.imports("import torch")
-    if imports is None or converts_dtypes(ctx.scope) or not ctx.types.serves_as_tensor(call):
+    if imports is None or ctx.types.converts_dtypes() or not ctx.types.serves_as_tensor(call):
         return None
     title = f"replace `{ctx.text(call.func)}(...)` with `{new}(...)`, which returns a tensor"
     return ctx.fix(title, ctx.replace(call, code), *imports, applicability=Applicability.UNSAFE)

@@ -32,8 +32,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from tpulint.model.values.pending import statements
 from tpulint.rules_api import Context, Finding, Rule, Span
+from tpulint.rules_api.syntax import statements
 
 rule = Rule("TPU307", "broad `except` around code that fails while JAX traces it", module=__name__, fix=None)
 

@@ -42,11 +42,9 @@ import ast
 from collections.abc import Iterator
 
 from tpulint.knowledge.runtime import COMPILE_UPDATE, DISTRIBUTION
-from tpulint.model.names.references import method_around
 from tpulint.model.training.placing import placed
-from tpulint.model.training.regions import Region
-from tpulint.model.training.updates import computes, is_whole
 from tpulint.rules_api import Applicability, Context, Finding, Fix, Rule
+from tpulint.rules_api.results import Region
 
 rule = Rule(
     "TPU646",
@@ -72,7 +70,9 @@ def loop(node: ast.For, ctx: Context) -> Iterator[Finding]:
     whole = _only_updates(ctx)
     if not whole and not _is_repeated(node, ctx):
         return
-    if node is not next(filter(computes, whole), node) or not computes(node):
+    if node is not next(
+        filter(ctx.program.computes_weights, whole), node
+    ) or not ctx.program.computes_weights(node):
         return  # of a function that does nothing else the first one is told
     fix = _marked(ctx) if whole else _moved(found, ctx)
     message = "torchax runs the weight updates of this loop one operation at a time, which is slow on TPU"
@@ -84,7 +84,7 @@ def _is_repeated(node: ast.For, ctx: Context) -> bool:
     function = ctx.scope.function
     if any(isinstance(outer, ast.For | ast.While) for outer in ctx.ancestors(node)):
         return True
-    if function is None or method_around(ctx.scope) is not None:
+    if function is None or ctx.names.method is not None:
         return function is not None
     return any(at.scope.function is function for name in ("backward", "step") for _, at in ctx.calls(name))
 
@@ -110,8 +110,7 @@ def _only_updates(ctx: Context) -> list[ast.For]:
     if function is None or not isinstance(function.node, ast.FunctionDef):
         return []
     loops = [one for one in ast.walk(function.node) if isinstance(one, ast.For) and _is_update(one, ctx)]
-    is_steady = ctx.program.training_steps.changing.unsteady_function(function) is None
-    return loops if is_steady and is_whole(function.node, loops) else []
+    return loops if ctx.program.only_updates_weights(function, loops) else []
 
 
 def _marked(ctx: Context) -> Fix | None:

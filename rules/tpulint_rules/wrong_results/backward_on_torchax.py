@@ -92,12 +92,11 @@ from collections.abc import Iterator
 
 from tpulint.knowledge.runtime import DISTRIBUTION, HIGHER_ORDER
 from tpulint.knowledge.tracing import AUTOGRAD_FUNCTIONS
-from tpulint.model.names.references import positional
-from tpulint.model.training.collected import Filling, is_filled_by_jax
-from tpulint.model.training.effects import effects
 from tpulint.model.training.sharing import put_apart
-from tpulint.model.training.steps import NOT_FOUND, SHARED_LINE, Step
+from tpulint.model.training.steps import NOT_FOUND, SHARED_LINE
 from tpulint.rules_api import Applicability, Context, Finding, Fix, Rule, Scope, Span, Tensor, Unknown
+from tpulint.rules_api.results import Filling, Step
+from tpulint.rules_api.syntax import effects, positional_parameters
 
 rule = Rule(
     "TPU611",
@@ -155,7 +154,7 @@ def lists_handed_over(_tree: ast.Module, ctx: Context) -> Iterator[Finding]:
         at = ctx.at(scope)
         if id(call) in told or not at.serves_device or _is_on_host(call, at):
             continue
-        open_ones = [one for one in fillings if not is_filled_by_jax(steps.learned, one)]
+        open_ones = [one for one in fillings if not steps.is_filled_by_jax(one)]
         if open_ones:
             told.add(id(call))
             message = _LOST.format(
@@ -412,7 +411,7 @@ def _are_apart(outputs: list[ast.expr], inputs: list[ast.expr], function: Scope)
 
     Then it does not compute the outputs from the inputs itself.
     """
-    given, wanted = set(positional(function)), set(effects(inputs).reads)
+    given, wanted = set(positional_parameters(function)), set(effects(inputs).reads)
     _, behind = _leading(outputs, function)
     return bool(wanted) and wanted <= given and behind.isdisjoint(wanted) and not behind.isdisjoint(given)
 

@@ -134,7 +134,7 @@ def _integers(ctx: Context) -> Iterator[Finding]:
 
 
 def _shifts(ctx: Context) -> Iterator[Finding]:
-    for node, scope in ctx.module.index.large:
+    for node, scope in ctx.names.large_integers():
         if not isinstance(node, ast.BinOp) or not isinstance(node.op, ast.LShift):
             continue
         at = ctx.at(scope)
@@ -150,10 +150,8 @@ def _serves(ctx: Context) -> bool:
 
 def _seeds(ctx: Context) -> Iterator[tuple[ast.expr, Context]]:
     """Expressions that may be, or be a part of, large integers."""
-    index = ctx.module.index
-    for node, scope in index.large:
-        if isinstance(node, ast.expr):
-            yield node, ctx.at(scope)
+    for node, scope in ctx.names.large_integers():
+        yield node, ctx.at(scope)
     for name in ("iinfo", *_TIMES):
         for call, at in ctx.calls(name):
             outer = ctx.parent(call)
@@ -163,9 +161,8 @@ def _seeds(ctx: Context) -> Iterator[tuple[ast.expr, Context]]:
         whole = ctx.parent(product) if isinstance(product, ast.BinOp) else None
         if isinstance(whole, ast.Call):
             yield whole, at
-    for node, scope in index.taken.get("maxsize", ()):
-        if isinstance(node, ast.Attribute):
-            yield node, ctx.at(scope)
+    for node, scope in ctx.names.attributes("maxsize"):
+        yield node, ctx.at(scope)
 
 
 def _whole(node: ast.expr, ctx: Context) -> tuple[ast.expr, int | None]:

@@ -61,8 +61,8 @@ import ast
 from collections.abc import Iterator
 
 from tpulint.knowledge.views import PIECES, SHAPELESS, WHOLE, WRITES
-from tpulint.model.values.views import Copied
 from tpulint.rules_api import Applicability, Context, Edit, Finding, Fix, Rule, Span, Static
+from tpulint.rules_api.results import Copied
 
 rule = Rule(
     "TPU601", "write through a view that is a copy on torchax", module=__name__, fix=Applicability.SAFE

@@ -43,8 +43,8 @@ import ast
 from collections.abc import Iterator
 
 from tpulint.knowledge.runtime import DISTRIBUTION
-from tpulint.model.syntax.loops import calls_looped_over
 from tpulint.rules_api import Applicability, Context, Edit, Finding, Fix, Rule, Span
+from tpulint.rules_api.syntax import calls_looped_over
 
 rule = Rule(
     "TPU618",

@@ -188,7 +188,7 @@ def _is_kept(node: ast.expr, ctx: Context) -> bool:
 def _is_read(node: ast.expr, ctx: Context) -> bool:
     """Whether this file reads an attribute of this name elsewhere."""
     return isinstance(node, ast.Attribute) and any(
-        other is not node and isinstance(other.ctx, ast.Load) for other in ctx.names.attributes(node.attr)
+        other is not node and isinstance(other.ctx, ast.Load) for other, _ in ctx.names.attributes(node.attr)
     )
 
 

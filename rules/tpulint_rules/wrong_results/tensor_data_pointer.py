@@ -43,8 +43,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from tpulint.model.syntax.loops import calls_looped_over
 from tpulint.rules_api import Applicability, Context, Finding, Fix, Rule, Scope, Tensor, Unknown
+from tpulint.rules_api.syntax import calls_looped_over
 
 rule = Rule(
     "TPU620",

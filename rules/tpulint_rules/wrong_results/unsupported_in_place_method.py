@@ -66,8 +66,8 @@ import ast
 from collections.abc import Iterator
 
 from tpulint.knowledge.views import LOST_ON_SLICES, NO_LOWERING, WITHOUT_EFFECT
-from tpulint.model.values.views import Copied
 from tpulint.rules_api import Applicability, Context, Finding, Fix, Rule, Tensor, Unknown
+from tpulint.rules_api.results import Copied
 
 rule = Rule(
     "TPU603",

@@ -81,8 +81,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from tpulint.model.names.references import by_name
 from tpulint.rules_api import Applicability, Context, Device, Finding, Fix, Instance, Rule, Span, Tensor
+from tpulint.rules_api.syntax import arguments_by_name
 
 rule = Rule(
     "TPU614",
@@ -156,7 +156,7 @@ def gumbel_softmax(call: ast.Call, ctx: Context) -> Iterator[Finding]:
 def normal(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     if ctx.qualified_name(call.func) != "torch.normal" or any(word.arg is None for word in call.keywords):
         return
-    given = by_name(call, _OF_NORMAL)
+    given = arguments_by_name(call, _OF_NORMAL)
     if any(isinstance(value, ast.Starred) for value in call.args) or "mean" not in given:
         return
     mean, std = given["mean"], given.get("std")

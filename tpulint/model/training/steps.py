@@ -58,6 +58,10 @@ class Steps:
         """The computation of the gradients that a call asks for, outside of all functions."""
         return Ending(self, call, scope)
 
+    def is_filled_by_jax(self, filling: Filling) -> bool:
+        """Whether only functions decorated with `@differentiable` compute the values in the list."""
+        return is_filled_by_jax(self.learned, filling)
+
     @cached_property
     def kept(self) -> list[tuple[ast.Assign, Scope, Ending]]:
         """The assignments that keep a loss on which others call `backward`, each with its computation."""

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tpulint.engine.run import as_units, linked
-from tpulint.model.project.project import Certainty
+from tpulint.model.project.trace_path import Certainty
 from tpulint.settings import Settings
 
 NETS = """

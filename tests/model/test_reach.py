@@ -9,7 +9,8 @@ import pytest
 
 from tpulint.engine.run import analyse_units, as_units
 from tpulint.model.module import Module
-from tpulint.model.project.project import Certainty, ProjectFacts
+from tpulint.model.project.project import ProjectFacts
+from tpulint.model.project.trace_path import Certainty
 from tpulint.model.tracing.reach import link
 from tpulint.settings import Settings
 from tpulint.source import Source

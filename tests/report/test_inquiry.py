@@ -9,7 +9,7 @@ import pytest
 from tpulint.engine.inquiry import Inquiry, Said, Silence
 from tpulint.finding import Finding, Location
 from tpulint.model.belief import Belief, LineBelief
-from tpulint.model.project.project import Certainty, Step, TracePath
+from tpulint.model.project.trace_path import Certainty, Step, TracePath
 from tpulint.model.values.kinds import (
     ARRAY,
     DATA,

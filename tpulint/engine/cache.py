@@ -54,7 +54,6 @@ _TRUSTED = frozenset(
         "tpulint.model.project.facts",
         "tpulint.model.project.handing",
         "tpulint.model.project.on_host",
-        "tpulint.model.module",
         "tpulint.model.project.takers",
     }
 )

@@ -16,8 +16,9 @@ from tpulint.engine.places import places
 from tpulint.engine.shipped import users_own
 from tpulint.finding import FileError, Finding
 from tpulint.knowledge.runtime import is_of_runtime
-from tpulint.model.project.project import Certainty, ProjectFacts
+from tpulint.model.project.project import ProjectFacts
 from tpulint.model.project.reads import Answers
+from tpulint.model.project.trace_path import Certainty
 from tpulint.model.tracing.reach import link
 from tpulint.runtime.presence import is_in_project, is_installed
 from tpulint.settings import Settings

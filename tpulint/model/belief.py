@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from tpulint.finding import Location
 from tpulint.model.module import Module
 from tpulint.model.names.scopes import FunctionNode, Scope, parameters
-from tpulint.model.project.project import TracePath
+from tpulint.model.project.trace_path import TracePath
 from tpulint.model.values.kinds import UNKNOWN, Instance, Kind, Several, Tensor
 from tpulint.source import decorators, first_row
 

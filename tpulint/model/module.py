@@ -6,8 +6,9 @@ from functools import cached_property
 
 from tpulint.model.devices.edges import device_edges, reads_text
 from tpulint.model.processes.groups import groups
-from tpulint.model.project.facts import ModuleFacts, summarise
+from tpulint.model.project.facts import ModuleFacts
 from tpulint.model.project.savers import savers
+from tpulint.model.project.summary import summarise
 from tpulint.model.syntax.parsed_file import ModulePath
 from tpulint.model.training.kept import asked_of_others, kept_by_marked
 from tpulint.model.training.losses import takers

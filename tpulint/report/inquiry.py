@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator
 
 from tpulint.engine.inquiry import Inquiry, Said, Silence
 from tpulint.model.belief import Belief, LineBelief
-from tpulint.model.project.project import Certainty
+from tpulint.model.project.trace_path import Certainty
 from tpulint.model.values.kinds import Array, Data, Device, Instance, Kind, Several, Static, Tensor
 from tpulint.report.excerpt import excerpt
 from tpulint.report.paint import Paint

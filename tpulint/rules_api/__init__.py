@@ -8,7 +8,7 @@ answers. The tables in `tpulint.knowledge` may be imported, too.
 
 from tpulint.finding import Applicability, Edit, Finding, Fix, Location, Related, Span
 from tpulint.model.names.scopes import FunctionNode, Scope, ScopeKind
-from tpulint.model.project.project import Certainty
+from tpulint.model.project.trace_path import Certainty
 from tpulint.model.values.kinds import (
     UNKNOWN,
     Array,

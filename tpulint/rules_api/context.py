@@ -15,7 +15,7 @@ from tpulint.formatted import within
 from tpulint.knowledge.runtime import DISABLE, ENABLE, PACKAGE
 from tpulint.model.module import Module
 from tpulint.model.names.scopes import Scope
-from tpulint.model.project.project import TracePath
+from tpulint.model.project.trace_path import TracePath
 from tpulint.model.syntax.aliases import in_own_words
 from tpulint.model.syntax.imports import respelled
 from tpulint.model.values.kinds import Instance, Kind

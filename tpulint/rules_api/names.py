@@ -5,9 +5,9 @@ from __future__ import annotations
 import ast
 from collections.abc import Collection, Iterable, Iterator
 
-from tpulint.model.devices.literals import default_types
 from tpulint.model.names.references import default_of, method_around
 from tpulint.model.names.scopes import Binding, FunctionNode, Scope, parameters
+from tpulint.model.project.device_mentions import default_types
 from tpulint.model.syntax.handlers import optional
 from tpulint.model.syntax.imports import first_import
 from tpulint.model.training.called import is_decorated, own_function

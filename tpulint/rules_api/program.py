@@ -10,8 +10,8 @@ from tpulint.model.names.scopes import Scope
 from tpulint.model.processes.groups import backends, is_start, serves_host
 from tpulint.model.processes.spawned import is_number_of_processes, spawned
 from tpulint.model.project.facts import ModuleFacts
-from tpulint.model.project.project import Certainty
 from tpulint.model.project.takers import handed_to_accelerate, is_accelerator
+from tpulint.model.project.trace_path import Certainty
 from tpulint.model.training.losses import losses_of
 from tpulint.model.training.regions import Region
 from tpulint.model.training.steps import Steps

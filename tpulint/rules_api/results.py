@@ -2,7 +2,7 @@
 
 from tpulint.model.devices.guarded import Guard
 from tpulint.model.names.scopes import Binding
-from tpulint.model.project.project import TracePath
+from tpulint.model.project.trace_path import TracePath
 from tpulint.model.tracing.jitted import Jitted
 from tpulint.model.training.collected import Filling
 from tpulint.model.training.regions import Region

@@ -13,9 +13,9 @@ from tpulint.model.names.qualified import dotted
 from tpulint.model.names.references import by_name as arguments_by_name
 from tpulint.model.names.references import positional as positional_parameters
 from tpulint.model.names.scopes import parameters
+from tpulint.model.syntax.effects import effects
 from tpulint.model.syntax.entry import is_main
 from tpulint.model.syntax.loops import calls_looped_over
-from tpulint.model.training.effects import effects
 from tpulint.model.values.pending import statements
 from tpulint.model.values.uses import loads
 

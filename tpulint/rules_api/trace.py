@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 
 from tpulint.model.names.scopes import Scope
-from tpulint.model.project.project import TracePath
+from tpulint.model.project.trace_path import TracePath
 from tpulint.model.tracing.jitted import Jitted, jitted_by
 from tpulint.model.tracing.models import is_of_model
 from tpulint.model.training.boundaries import is_without_gradient

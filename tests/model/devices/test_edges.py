@@ -8,9 +8,9 @@ from collections.abc import Callable, Mapping
 import pytest
 
 from tpulint.model.devices.edges import device_edges, reads_text
-from tpulint.model.devices.flow import Edge
 from tpulint.model.devices.given import given_device, made
 from tpulint.model.module import Module
+from tpulint.model.project.device_flow import Edge
 
 Parse = Callable[[str], Module]
 ParseProject = Callable[[Mapping[str, str]], dict[str, Module]]

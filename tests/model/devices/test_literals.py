@@ -8,15 +8,13 @@ from collections.abc import Callable
 import pytest
 
 from tpulint.model.devices.literals import (
-    cuda_types,
-    default_types,
     is_cuda_location,
     is_cuda_string,
     is_formatted_cuda,
-    numbered_devices,
     starts_cuda,
 )
 from tpulint.model.module import Module
+from tpulint.model.project.device_mentions import cuda_types, default_types, numbered_devices
 
 Parse = Callable[[str], Module]
 

@@ -9,9 +9,10 @@ import pytest
 
 from tpulint.model.module import Module
 from tpulint.model.names.scopes import Scope
+from tpulint.model.training.detached import gives_none_on, is_number, read_on
 from tpulint.model.training.learned import Learned
 from tpulint.model.training.leaves import listed, listed_by_name, makes_leaf, wants_gradients
-from tpulint.model.training.passing import gives_none_on, is_number, passes_on, read_on
+from tpulint.model.training.passing import passes_on
 
 Parse = Callable[[str], Module]
 FindStatement = Callable[..., tuple[ast.stmt, Scope]]

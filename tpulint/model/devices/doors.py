@@ -6,13 +6,13 @@ import ast
 import re
 
 from tpulint.knowledge.tracing import is_device_word
-from tpulint.model.devices.flow import ASKED, GIVEN, LITERAL, SINK, TEXT, UNKNOWN
 from tpulint.model.devices.given import made
 from tpulint.model.devices.literals import is_cuda_string, is_formatted_cuda
 from tpulint.model.devices.places import last_name, places
 from tpulint.model.devices.targets import targets
 from tpulint.model.names.references import default_of
 from tpulint.model.names.scopes import Scope
+from tpulint.model.project.device_flow import ASKED, GIVEN, LITERAL, SINK, TEXT, UNKNOWN
 from tpulint.model.project.project_file import ProjectFile
 from tpulint.model.values.kinds import Device, Instance, Tensor, Unknown
 from tpulint.model.values.typed_file import TypedFile

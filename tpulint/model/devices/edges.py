@@ -8,12 +8,12 @@ from collections.abc import Iterator
 
 from tpulint.knowledge.configuration import TEXT_READERS
 from tpulint.knowledge.tracing import DEVICE_STRING, is_device_word
-from tpulint.model.devices.flow import COMPARED, GIVEN, PRIMITIVE, SINK, UNKNOWN, Edge
 from tpulint.model.devices.given import DOORS, given_device
 from tpulint.model.devices.places import is_enumeration, last_name, places, text_of, variable
 from tpulint.model.devices.targets import option, targets
 from tpulint.model.names.references import default_of, positional
 from tpulint.model.names.scopes import FunctionNode, Scope
+from tpulint.model.project.device_flow import COMPARED, GIVEN, PRIMITIVE, SINK, UNKNOWN, Edge
 from tpulint.model.project.project_file import ProjectFile
 
 

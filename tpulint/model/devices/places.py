@@ -8,9 +8,10 @@ from collections.abc import Iterator
 
 from tpulint.knowledge.configuration import DEFAULT_GIVEN_TO
 from tpulint.knowledge.tracing import DEVICE_STRING
-from tpulint.model.devices.flow import ASKED, GIVEN, LITERAL, OFF, TEXT, UNKNOWN
 from tpulint.model.devices.literals import CUDA, is_formatted_cuda
 from tpulint.model.names.scopes import FunctionNode, Scope, ScopeKind
+from tpulint.model.project.definitions import is_of_enumerations
+from tpulint.model.project.device_flow import ASKED, GIVEN, LITERAL, OFF, TEXT, UNKNOWN
 from tpulint.model.syntax.parsed_file import ParsedFile
 
 _ASKING = ("torch.cuda.is_available", "torch.cuda.device_count")
@@ -170,11 +171,6 @@ def is_enumeration(scope: Scope) -> bool:
     """Whether a scope is that of a class whose members have values, as `class Device(str, Enum)`."""
     node = scope.node
     return isinstance(node, ast.ClassDef) and any(map(is_of_enumerations, map(last_name, node.bases)))
-
-
-def is_of_enumerations(base: str) -> bool:
-    """Whether a base has enumerations for its classes, going by its name."""
-    return base.endswith("Enum")
 
 
 def last_name(node: ast.AST) -> str:

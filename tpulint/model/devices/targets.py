@@ -7,11 +7,11 @@ from collections.abc import Iterable, Iterator
 
 from tpulint.knowledge.configuration import DEFAULT_GIVEN_TO, NAMESPACE
 from tpulint.knowledge.tracing import DEVICE_STRING
-from tpulint.model.devices.flow import SINK
 from tpulint.model.devices.given import given_device
 from tpulint.model.devices.places import ONE_OF, is_enumeration, last_name, places, text_of, variable
 from tpulint.model.names.references import defaults
 from tpulint.model.names.scopes import Scope
+from tpulint.model.project.device_flow import SINK
 from tpulint.model.project.project_file import ProjectFile
 
 

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Iterator
 
-if TYPE_CHECKING:
-    from tpulint.model.project.project import ProjectFacts
+from tpulint.model.project.modules import ModuleClasses
 
 
 class Callees:
-    """Follows references through a project; what means the same everywhere is followed once."""
+    """Follows references through a project; what means the same everywhere is followed once.
 
-    def __init__(self, project: ProjectFacts) -> None:
+    Args:
+        project: its classes.
+        instances: references to the calls of the instances that calls pass to a parameter of a function.
+    """
+
+    def __init__(self, project: ModuleClasses, instances: Callable[[str, str], Iterable[str]]) -> None:
         self._project = project
+        self._instances = instances
         self._named: dict[str, tuple[str, ...]] = {}
 
     def of(self, reference: str, owner: str | None) -> Iterable[str]:
@@ -55,7 +59,7 @@ class Callees:
 
     def _given(self, function: str, parameter: str) -> Iterator[str]:
         """The methods of the instances that calls hand to a parameter."""
-        for reference in self._project.tensors.instances.get((function, parameter), ()):
+        for reference in self._instances(function, parameter):
             yield from self.of(reference, None)
 
     def _above(self, owner: str, name: str) -> Iterator[str]:

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING
 
 from tpulint.knowledge.views import WRITES
 from tpulint.model.names.index import within
 from tpulint.model.names.scopes import FunctionNode
-
-if TYPE_CHECKING:
-    from tpulint.model.project.project import ProjectFacts
+from tpulint.model.project.classes import Classes
 
 #: Methods that change a list, a dictionary or a set.
 _FILL = frozenset(
@@ -56,7 +53,7 @@ def _is_of(node: ast.AST, owner: str) -> bool:
     return isinstance(node, ast.Name) and node.id == owner
 
 
-def keeps_state(project: ProjectFacts, cls: str) -> bool:
+def keeps_state(project: Classes, cls: str) -> bool:
     """Whether a module of a class, or one within it, may keep something from call to call."""
     seen: set[str] = set()
     waiting = [cls]

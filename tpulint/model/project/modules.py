@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import builtins
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
 
 from tpulint.knowledge.tracing import MODULE_BASES
-from tpulint.model.project.facts import SOME_BASE, ClassFacts
-
-if TYPE_CHECKING:
-    from tpulint.model.project.project import ProjectFacts
+from tpulint.model.project.classes import Classes
+from tpulint.model.project.facts import SOME_BASE, ClassFacts, ModuleFacts
 
 #: Packages whose classes are never modules of torch, though some have a `forward` or layers, too.
 _OTHERS = frozenset(
@@ -25,7 +23,22 @@ _OF_TRAINERS = frozenset({"fit", "run", "serve", "train_epoch", "train_one_epoch
 _LAYERS = ("torch.nn.", "torch.nn.modules.")
 
 
-def is_module(project: ProjectFacts, name: str) -> bool:
+class ModuleClasses(Classes):
+    """The classes of a project, some of which are modules of torch."""
+
+    def __init__(self, modules: Iterable[ModuleFacts]) -> None:
+        super().__init__(modules)
+        self._modules: dict[str, bool] = {}
+
+    def is_module_class(self, name: str) -> bool:
+        """Whether the class is a `torch.nn.Module`."""
+        resolved = self.resolve(name)
+        if resolved not in self._modules:
+            self._modules[resolved] = is_module(self, resolved)
+        return self._modules[resolved]
+
+
+def is_module(project: Classes, name: str) -> bool:
     """Whether a class, by its resolved name, is a `torch.nn.Module`."""
     ancestors = project.mro(name)
     if any(map(_is_known, ancestors)):
@@ -54,7 +67,7 @@ def _may_be_module(base: str) -> bool:
     return bool(inner) and head not in _NEVER and not hasattr(builtins, head)
 
 
-def _shows_module(project: ProjectFacts, name: str, facts: ClassFacts) -> bool:
+def _shows_module(project: Classes, name: str, facts: ClassFacts) -> bool:
     """Whether the body of a class shows a module: a `forward`, or layers that it makes for itself."""
     if project.method(name, "forward") == f"{name}.forward":
         forward = project.function(f"{name}.forward")

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Iterator
-from typing import TYPE_CHECKING
 
+from tpulint.model.project.devices import Devices
 from tpulint.model.project.facts import ANY, FunctionFacts
 from tpulint.model.project.programs import closure
-
-if TYPE_CHECKING:
-    from tpulint.model.project.project import ProjectFacts
 
 #: Packages whose classes call no methods of classes below them, but those that calls name.
 _PLAIN = frozenset({"abc", "builtins", "collections", "dataclasses", "enum", "typing"})
@@ -18,7 +15,7 @@ _PLAIN = frozenset({"abc", "builtins", "collections", "dataclasses", "enum", "ty
 class Placement:
     """Follows calls, and functions that are passed on, to what is put on a device."""
 
-    def __init__(self, project: ProjectFacts) -> None:
+    def __init__(self, project: Devices) -> None:
         self._project = project
         #: Functions that have been followed and put nothing on a device.
         self._on_host: set[str] = set()

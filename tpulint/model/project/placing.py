@@ -7,9 +7,9 @@ from collections.abc import Collection
 
 from tpulint.knowledge.tracing import DEVICE_STRING, ENTERS, ENVIRONMENT_ENTRIES, UNFINISHED_DEVICE
 from tpulint.knowledge.training import ACCELERATE_DEVICE
-from tpulint.model.devices.literals import cuda_types, default_types, numbered_devices
 from tpulint.model.names.index import Index
 from tpulint.model.names.qualified import Names
+from tpulint.model.project.device_mentions import cuda_types, default_types, numbered_devices
 from tpulint.model.project.takers import is_accelerator
 
 #: Frameworks that name their devices themselves.

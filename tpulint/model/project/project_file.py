@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from tpulint.model.names.qualified import dotted
 from tpulint.model.names.references import by_name, positional
 from tpulint.model.names.scopes import Scope
-from tpulint.model.project.project import Certainty, ProjectFacts, TracePath
+from tpulint.model.project.project import ProjectFacts
+from tpulint.model.project.trace_path import Certainty, TracePath
 from tpulint.model.syntax.parsed_file import ModulePath, ParsedFile
 from tpulint.source import Source
 

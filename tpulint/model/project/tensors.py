@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import NamedTuple
 
+from tpulint.model.project.definitions import Definitions
 from tpulint.model.project.handing import A_TENSOR, PLAIN, Handed
-
-if TYPE_CHECKING:
-    from tpulint.model.project.project import ProjectFacts
 
 #: A function, by its qualified name, and one of its parameters.
 Parameter = tuple[str, str]
+#: The functions that a reference may mean, for a method of a class.
+Callees = Callable[[str, str | None], Iterable[str]]
 
 
 class Tensors(NamedTuple):
@@ -27,7 +27,7 @@ class Tensors(NamedTuple):
     instances: Mapping[Parameter, tuple[str, ...]]
 
 
-def tensors_of(project: ProjectFacts) -> Tensors:
+def tensors_of(project: Definitions, callees: Callees) -> Tensors:
     """Follow what functions hand to each other: backwards from what is proven, and forwards to callees."""
     proven: set[Parameter] = set()
     plain: set[Parameter] = set()
@@ -35,7 +35,7 @@ def tensors_of(project: ProjectFacts) -> Tensors:
     backwards: dict[Parameter, set[Parameter]] = {}
     starts: set[Parameter] = set()
     instances: dict[Parameter, dict[str, None]] = {}
-    for target, source in _edges(project):
+    for target, source in _edges(project, callees):
         if isinstance(source, str):
             instances.setdefault(target, {})[source] = None
         elif source is None:
@@ -68,21 +68,21 @@ def _spread(found: set[Parameter], edges: dict[Parameter, set[Parameter]], allow
                 waiting.append(reached)
 
 
-def _edges(project: ProjectFacts) -> Iterator[tuple[Parameter, Parameter | str | None]]:
+def _edges(project: Definitions, callees: Callees) -> Iterator[tuple[Parameter, Parameter | str | None]]:
     """Each parameter that a call fills: with another, a tensor (itself), an instance, or a plain value."""
     for module in project.modules.values():
         for handed in module.hands:
-            yield from _edge(project, "", None, handed)
+            yield from _edge(project, callees, "", None, handed)
         for qualname, facts in module.functions.items():
             owner = f"{module.name}.{facts.owner}" if facts.owner is not None else None
             for handed in facts.hands:
-                yield from _edge(project, f"{module.name}.{qualname}", owner, handed)
+                yield from _edge(project, callees, f"{module.name}.{qualname}", owner, handed)
 
 
 def _edge(
-    project: ProjectFacts, caller: str, owner: str | None, handed: Handed
+    project: Definitions, callees: Callees, caller: str, owner: str | None, handed: Handed
 ) -> Iterator[tuple[Parameter, Parameter | str | None]]:
-    for callee in project.callees(handed.callee, owner):
+    for callee in callees(handed.callee, owner):
         taken, place = project.function(callee), handed.place
         if taken is None:
             continue

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from tpulint.model.names.scopes import Scope
-from tpulint.model.project.project import Certainty
 from tpulint.model.project.project_file import ProjectFile
+from tpulint.model.project.trace_path import Certainty
 
 
 def is_of_model(module: ProjectFile, scope: Scope) -> bool:

@@ -6,7 +6,8 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 
 from tpulint.model.project.facts import FunctionFacts, ModuleFacts
-from tpulint.model.project.project import Certainty, ProjectFacts, Step
+from tpulint.model.project.project import ProjectFacts
+from tpulint.model.project.trace_path import Certainty, Step
 from tpulint.model.tracing.called_by_host import CalledByHost
 
 

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING
 
 from tpulint.model.names.scopes import Scope
-from tpulint.model.training.effects import effects
-from tpulint.model.training.passing import gives_none_on, is_number, read_on
-
-if TYPE_CHECKING:
-    from tpulint.model.training.learned import Learned
+from tpulint.model.syntax.effects import effects
+from tpulint.model.training.detached import gives_none_on, is_number, read_on
+from tpulint.model.training.learned import Learned
 
 
 def bearing_behind(

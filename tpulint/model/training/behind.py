@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator, Set
 
 from tpulint.finding import Span
 from tpulint.model.names.qualified import dotted
+from tpulint.model.syntax.effects import effects
 from tpulint.model.syntax.parsed_file import ParsedFile
-from tpulint.model.training.effects import effects
 
 #: What is called on the way from a tensor to a number.
 _READING: frozenset[str | None] = frozenset({"item", "detach", "cpu", "size", "len", "float"})

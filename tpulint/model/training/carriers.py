@@ -7,13 +7,14 @@ from collections.abc import Iterator, Set
 
 from tpulint.model.names.references import method_around
 from tpulint.model.names.scopes import Scope
-from tpulint.model.training.bound import surely_written
+from tpulint.model.syntax.bound import surely_written
+from tpulint.model.syntax.effects import effects
 from tpulint.model.training.boundaries import blocks_around, is_without_gradient
-from tpulint.model.training.effects import effects
+from tpulint.model.training.detached import gives_none_on
 from tpulint.model.training.flow import taken_in
 from tpulint.model.training.learned import Learned, infers
 from tpulint.model.training.movable import LOOPS, only_scales
-from tpulint.model.training.passing import gives_none_on, passes_on
+from tpulint.model.training.passing import passes_on
 from tpulint.model.training.regions import Region, in_block
 from tpulint.model.values.pending import statements as statements_of
 from tpulint.model.values.typed_file import TypedFile

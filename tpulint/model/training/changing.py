@@ -9,8 +9,8 @@ from typing import NamedTuple
 from tpulint.model.names.references import method_around
 from tpulint.model.names.scopes import Scope, ScopeKind
 from tpulint.model.project.project_file import ProjectFile
+from tpulint.model.syntax.effects import effects, place
 from tpulint.model.training.called import own_function
-from tpulint.model.training.effects import effects, place
 
 _SETS_UP = (
     "__init__",

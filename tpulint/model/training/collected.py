@@ -10,10 +10,10 @@ from tpulint.knowledge.tensors import READS
 from tpulint.model.names.qualified import dotted
 from tpulint.model.names.scopes import Scope
 from tpulint.model.project.project_file import ProjectFile
+from tpulint.model.syntax.effects import effects
 from tpulint.model.training.boundaries import is_without_gradient
-from tpulint.model.training.effects import effects
+from tpulint.model.training.detached import gives_none_on, is_number, read_on
 from tpulint.model.training.learned import Learned
-from tpulint.model.training.passing import gives_none_on, is_number, read_on
 from tpulint.model.values.pending import statements
 
 _WITHOUT = READS | {"detach", "cpu"}

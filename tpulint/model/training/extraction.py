@@ -9,8 +9,8 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from tpulint.finding import Span
+from tpulint.model.syntax.effects import effects, place
 from tpulint.model.syntax.layout import call_lines
-from tpulint.model.training.effects import effects, place
 from tpulint.model.training.regions import Region
 from tpulint.source import Source
 

@@ -7,9 +7,9 @@ import builtins
 from collections.abc import Iterable, Iterator, Mapping
 
 from tpulint.model.names.scopes import Scope, ScopeKind
+from tpulint.model.syntax.bound import surely_written
+from tpulint.model.syntax.effects import effects, place
 from tpulint.model.syntax.parsed_file import ParsedFile
-from tpulint.model.training.bound import surely_written
-from tpulint.model.training.effects import effects, place
 
 
 def taken_in(module: ParsedFile, statements: list[ast.stmt], scope: Scope) -> Iterator[str]:

@@ -11,9 +11,9 @@ from tpulint.model.names.scopes import Scope
 from tpulint.model.training.boundaries import is_without_gradient
 from tpulint.model.training.called import own_function
 from tpulint.model.training.collected import Filling, filled_here
+from tpulint.model.training.detached import gives_none_on
 from tpulint.model.training.learned import Learned
 from tpulint.model.training.losses import Handed, backward_calls, handed_losses
-from tpulint.model.training.passing import gives_none_on
 from tpulint.model.values.pending import statements
 from tpulint.model.values.typed_file import TypedFile
 

@@ -6,8 +6,8 @@ import ast
 from collections.abc import Iterator
 
 from tpulint.model.names.scopes import Scope
+from tpulint.model.syntax.effects import effects, root
 from tpulint.model.training.called import own_function
-from tpulint.model.training.effects import effects, root
 from tpulint.model.values.kinds import Instance
 from tpulint.model.values.readers import registered_hooks
 from tpulint.model.values.typed_file import TypedFile

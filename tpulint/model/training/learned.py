@@ -13,8 +13,9 @@ from tpulint.model.names.qualified import dotted
 from tpulint.model.names.references import method_around, positional
 from tpulint.model.names.scopes import Scope, ScopeKind
 from tpulint.model.project.facts import FunctionFacts
+from tpulint.model.syntax.effects import effects
 from tpulint.model.training.called import is_differentiated, own_function
-from tpulint.model.training.effects import effects
+from tpulint.model.training.detached import is_number
 from tpulint.model.training.leaves import listed, listed_by_name, makes_leaf, wants_gradients
 from tpulint.model.training.naming import (
     asked_path,
@@ -25,7 +26,6 @@ from tpulint.model.training.naming import (
     sounds_like_modules,
     sounds_like_upkeep,
 )
-from tpulint.model.training.passing import is_number
 from tpulint.model.values.kinds import Instance
 from tpulint.model.values.typed_file import TypedFile
 

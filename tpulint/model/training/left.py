@@ -6,7 +6,7 @@ import ast
 import re
 
 from tpulint.model.names.scopes import Scope
-from tpulint.model.training.effects import effects, place, root
+from tpulint.model.syntax.effects import effects, place, root
 from tpulint.model.values.kinds import Instance, Unknown
 from tpulint.model.values.typed_file import TypedFile
 

@@ -12,7 +12,7 @@ from tpulint.model.names.qualified import dotted
 from tpulint.model.names.references import by_name, method_around, positional
 from tpulint.model.names.scopes import FunctionNode, Scope
 from tpulint.model.project.takers import Taker, handed_to_accelerate
-from tpulint.model.training.effects import effects, place
+from tpulint.model.syntax.effects import effects, place
 from tpulint.model.values.kinds import Instance, Unknown
 from tpulint.model.values.pending import statements
 from tpulint.model.values.typed_file import TypedFile

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from tpulint.finding import Span
 from tpulint.model.names.references import method_around
 from tpulint.model.names.scopes import Scope
-from tpulint.model.training.bound import binders, surely_read, surely_written
+from tpulint.model.syntax.bound import binders, surely_read, surely_written
 from tpulint.model.training.extraction import extraction
 from tpulint.model.training.regions import Region
 from tpulint.source import first_row

@@ -8,8 +8,9 @@ from dataclasses import dataclass, replace
 from itertools import chain, islice
 
 from tpulint.model.names.scopes import FunctionNode, Scope
+from tpulint.model.syntax.bound import surely_written
+from tpulint.model.syntax.effects import Effects, effects, is_unconditional
 from tpulint.model.training.bearing import bearing_behind
-from tpulint.model.training.bound import surely_written
 from tpulint.model.training.boundaries import (
     asks,
     blocks_around,
@@ -17,7 +18,6 @@ from tpulint.model.training.boundaries import (
     keeps_graph,
 )
 from tpulint.model.training.drawing import draws, may_draw
-from tpulint.model.training.effects import Effects, effects, is_unconditional
 from tpulint.model.training.flow import around, handed_on, taken_in
 from tpulint.model.training.hooks import filled_by_hooks
 from tpulint.model.training.learned import Learned

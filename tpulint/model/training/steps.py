@@ -11,12 +11,12 @@ from itertools import chain
 from tpulint.finding import Span
 from tpulint.model.names.numbered import numbered
 from tpulint.model.names.scopes import Scope
+from tpulint.model.syntax.effects import effects
 from tpulint.model.training.behind import kept_behind
 from tpulint.model.training.boundaries import asks, is_without_gradient
 from tpulint.model.training.carriers import carriers
 from tpulint.model.training.changing import Changing
 from tpulint.model.training.collected import Filling, fillings, is_filled_by_jax
-from tpulint.model.training.effects import effects
 from tpulint.model.training.handing import Handing
 from tpulint.model.training.kept import is_kept_by_marked, keeping, left_by_others
 from tpulint.model.training.learned import Learned

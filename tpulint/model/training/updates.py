@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 from tpulint.model.names.scopes import Scope
 from tpulint.model.project.project_file import ProjectFile
+from tpulint.model.syntax.effects import effects
 from tpulint.model.training.boundaries import is_without_gradient
-from tpulint.model.training.effects import effects
 from tpulint.model.training.flow import taken_in
 from tpulint.model.training.regions import Region
 from tpulint.model.values.pending import statements

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from tpulint.knowledge.tensors import ELEMENTWISE, REDUCTIONS
 from tpulint.model.names.scopes import Scope
-from tpulint.model.training.bound import binders
+from tpulint.model.syntax.bound import binders
 from tpulint.model.values.assignments import plain_assignments
 from tpulint.model.values.kinds import Data, Kind, Tensor
 from tpulint.model.values.typed_file import TypedFile

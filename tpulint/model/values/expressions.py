@@ -11,7 +11,6 @@ from typing import ClassVar
 from tpulint.knowledge.tensors import DTYPES
 from tpulint.knowledge.torch_api import ATTRIBUTES
 from tpulint.model.names.scopes import Scope
-from tpulint.model.tracing.settled import SETTLED, of_other_device
 from tpulint.model.values.across import Walks
 from tpulint.model.values.kinds import (
     ARRAY,
@@ -33,6 +32,7 @@ from tpulint.model.values.kinds import (
     join,
     joined,
 )
+from tpulint.model.values.trace_invariant import SETTLED, of_other_device
 from tpulint.model.values.typed_file import Environment, FunctionTypes, TypedFile
 
 #: Plain values, which are taken where a tensor of one element is.

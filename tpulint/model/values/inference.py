@@ -9,7 +9,8 @@ from functools import cached_property
 
 from tpulint.model.names.references import is_put_back
 from tpulint.model.names.scopes import FunctionNode, Scope, ScopeKind, parameters
-from tpulint.model.project.project import Certainty, ProjectFacts
+from tpulint.model.project.project import ProjectFacts
+from tpulint.model.project.trace_path import Certainty
 from tpulint.model.syntax.parsed_file import ModulePath
 from tpulint.model.values.across import Walks, callers, returned_in_file
 from tpulint.model.values.flow import Flow

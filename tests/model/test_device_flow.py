@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tpulint.model.devices.flow import DeviceFlow, Edge, defined
+from tpulint.model.project.device_flow import DeviceFlow, Edge, defined
 
 
 class Definitions:

@@ -45,7 +45,7 @@ PRIMITIVE = frozenset({LITERAL, ASKED, GIVEN, OFF, TEXT, UNKNOWN})
 Edge = tuple[str, str]
 
 
-class Definitions(Protocol):
+class Resolver(Protocol):
     """What is asked of a project."""
 
     def resolve(self, name: str) -> str:
@@ -91,7 +91,7 @@ class DeviceFlow:
         return frozenset(end for end in PRIMITIVE if place in self._begun[end]) or frozenset({UNKNOWN})
 
 
-def defined(place: str, project: Definitions) -> str:
+def defined(place: str, project: Resolver) -> str:
     """A place by the names of definitions.
 
     What an object or a class of a module has is an attribute like any other, but for members of enumerations.

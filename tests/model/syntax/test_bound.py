@@ -9,7 +9,7 @@ import pytest
 
 from tpulint.model.module import Module
 from tpulint.model.names.scopes import Scope
-from tpulint.model.training.bound import binders, surely_read, surely_written
+from tpulint.model.syntax.bound import binders, surely_read, surely_written
 
 Parse = Callable[[str], Module]
 FindStatement = Callable[..., tuple[ast.stmt, Scope]]

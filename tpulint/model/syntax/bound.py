@@ -7,8 +7,8 @@ from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 from tpulint.model.names.scopes import FunctionNode, Scope, ScopeKind, parameters
+from tpulint.model.syntax.effects import effects
 from tpulint.model.syntax.entry import is_main
-from tpulint.model.training.effects import effects
 
 #: What may leave out some of its parts.
 _PARTLY = (ast.IfExp, ast.BoolOp, ast.Lambda, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)

@@ -6,7 +6,7 @@ import ast
 
 import pytest
 
-from tpulint.model.training.effects import effects, is_unconditional, place, root
+from tpulint.model.syntax.effects import effects, is_unconditional, place, root
 
 
 @pytest.mark.parametrize(

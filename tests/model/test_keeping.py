@@ -6,7 +6,8 @@ import ast
 
 import pytest
 
-from tpulint.model.project.keeping import changes_itself, is_of_torch
+from tpulint.model.project.changes import changes_itself
+from tpulint.model.project.keeping import is_of_torch
 
 CHANGING = [
     "self.calls += 1",

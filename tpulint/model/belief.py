@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from tpulint.finding import Location
-from tpulint.model.module import Module
 from tpulint.model.names.scopes import FunctionNode, Scope, parameters
 from tpulint.model.project.trace_path import TracePath
 from tpulint.model.values.kinds import UNKNOWN, Instance, Kind, Several, Tensor
+from tpulint.model.values.typed_file import TypedFile
 from tpulint.source import decorators, first_row
 
 #: Expressions that are worth a word.
@@ -42,7 +42,7 @@ class LineBelief:
     expressions: tuple[Belief, ...]
 
 
-def line_belief(module: Module, row: int) -> LineBelief:
+def line_belief(module: TypedFile, row: int) -> LineBelief:
     """What is believed of a row, counted from 1."""
     around = [scope for scope in module.index.functions if _covers(scope.node, row)]
     function = max(around, key=lambda scope: scope.qualname.count("."), default=None)
@@ -57,7 +57,7 @@ def line_belief(module: Module, row: int) -> LineBelief:
     )
 
 
-def _beliefs(module: Module, row: int) -> Iterator[Belief]:
+def _beliefs(module: TypedFile, row: int) -> Iterator[Belief]:
     for scope in module.index.functions:
         assert isinstance(scope.node, FunctionNode)
         for argument in parameters(scope.node):
@@ -72,7 +72,7 @@ def _beliefs(module: Module, row: int) -> Iterator[Belief]:
             yield belief
 
 
-def belief_of(module: Module, node: ast.expr, scope: Scope) -> Belief:
+def belief_of(module: TypedFile, node: ast.expr, scope: Scope) -> Belief:
     """What is believed of one expression."""
     span = module.source.span(node)
     text = " ".join(module.source.text[span.start : span.end].split())
@@ -81,7 +81,7 @@ def belief_of(module: Module, node: ast.expr, scope: Scope) -> Belief:
     return _belief(module, span.start, text, module.kind(node, scope), name)
 
 
-def _belief(module: Module, start: int, text: str, kind: Kind, name: str | None) -> Belief:
+def _belief(module: TypedFile, start: int, text: str, kind: Kind, name: str | None) -> Belief:
     locate = module.source.location
     origins = kind.origins if isinstance(kind, Tensor) else frozenset()
     made_at = tuple(sorted({locate(offset).row for offset in origins}))
@@ -89,7 +89,7 @@ def _belief(module: Module, start: int, text: str, kind: Kind, name: str | None)
     return Belief(locate(start), text, kind, name, made_at, modules)
 
 
-def subjects(module: Module, node: ast.AST, scope: Scope) -> list[ast.expr]:
+def subjects(module: TypedFile, node: ast.AST, scope: Scope) -> list[ast.expr]:
     """The parts of a node whose kinds decide what a rule thinks of it."""
     match node:
         case ast.If() | ast.While() | ast.IfExp() | ast.Assert():
@@ -113,7 +113,7 @@ def subjects(module: Module, node: ast.AST, scope: Scope) -> list[ast.expr]:
             return []
 
 
-def scope_of(module: Module, node: ast.expr | ast.stmt) -> Scope:
+def scope_of(module: TypedFile, node: ast.expr | ast.stmt) -> Scope:
     """The scope in which a node's names are looked up."""
     scope, waiting = module.index.module, [*module.index.module.children]
     while waiting:

@@ -29,10 +29,10 @@ from tpulint.model.names.references import (
 )
 from tpulint.model.names.scopes import FunctionNode, Scope, ScopeKind
 from tpulint.model.project.at_import import moves_at_import
+from tpulint.model.project.changes import changes_itself
 from tpulint.model.project.chosen import MAKING, chosen_imports, is_chosen
 from tpulint.model.project.facts import ANY, SOME_BASE, CallFact, ClassFacts, FunctionFacts, ModuleFacts, Root
 from tpulint.model.project.handing import Handed, Handing
-from tpulint.model.project.keeping import changes_itself
 from tpulint.model.project.made import Made
 from tpulint.model.project.mentioned import mentioned
 from tpulint.model.project.on_host import OnHost

@@ -109,13 +109,19 @@ def test_statements_around_an_expression(
         (ModulePath("lib.net"), "lib.near"),
         (ModulePath("lib", package=True), "lib.near"),
         (ModulePath("net"), "lib.near"),
-        (ModulePath("net", renamed=(("lib.near", "lib.near#2"),)), "lib.near#2"),
     ],
 )
 def test_relative_imports_start_from_the_package_of_the_file(path: ModulePath, expected: str) -> None:
     file = ParsedFile(Source("lib/net.py", "from . import near\nnear\n"), path)
     name = ast.parse("near", mode="eval").body
     assert expected == file.names.qualified(name, file.index.module)
+
+
+def test_a_module_beside_the_file_goes_by_its_unique_name() -> None:
+    path = ModulePath("net#2", renamed=(("utils", "utils#2"),))
+    file = ParsedFile(Source("lib/net.py", "import utils\n"), path)
+    call = ast.parse("utils.load", mode="eval").body
+    assert "utils#2.load" == file.names.qualified(call, file.index.module)
 
 
 def test_a_file_is_parsed_without_the_project_or_inference() -> None:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import importlib
 import importlib.metadata
 import pkgutil
+import re
 from collections.abc import Mapping
 from functools import cache
 
 from tpulint.rules_api import Rule
 
 GROUP = "tpulint.rules"
+_CODE = re.compile(r"[A-Z]+\d{3}")
 
 #: Code of the finding that the engine itself makes for a file that does not parse.
 SYNTAX_ERROR = ("TPU000", "syntax-error")
@@ -33,11 +35,16 @@ def rules() -> tuple[Rule, ...]:
     """All installed rules by code.
 
     Raises:
-        RegistryError: for a rule package that cannot be imported, or a code or name that is used twice.
+        RegistryError: for a rule package that cannot be imported, a code that is not letters and three
+            digits, or a code or name that is used twice.
     """
     found: dict[str, Rule] = {}
     for name in packages():
         for rule in _package_rules(name):
+            if not _CODE.fullmatch(rule.code):
+                raise RegistryError(
+                    f"the code `{rule.code}` of `{rule.module}` is not letters and three digits"
+                )
             other = found.setdefault(rule.code, rule)
             if other is not rule:
                 raise RegistryError(f"code {rule.code} is used by both `{other.module}` and `{rule.module}`")

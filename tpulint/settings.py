@@ -81,7 +81,7 @@ class Settings:
     """
 
     root: Path = field(default_factory=Path.cwd)
-    select: tuple[str, ...] = ("TPU",)
+    select: tuple[str, ...] = ("ALL",)
     ignore: tuple[str, ...] = ()
     extend_select: tuple[str, ...] = ()
     exclude: tuple[str, ...] = DEFAULT_EXCLUDE

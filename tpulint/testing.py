@@ -1,12 +1,14 @@
-"""The test kit: what the installed rules say of a fixture case, and what their fixes make of it.
+"""The test kit: what the installed rules find in a fixture case, and what their fixes make of it.
 
-Third-party rule packages use it as this project's own tests do.
+Rule packs use it, as tpulint's own tests do: `cases` reads the fixture cases of a folder, `unmet` compares
+findings with the comments `# want: ...` of a case, and `fixed` gives files as `tpulint fix` leaves them.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from tpulint.engine.cache import Cache, MemoryCache
@@ -15,8 +17,10 @@ from tpulint.engine.desk import Unit
 from tpulint.engine.fix import fix_units
 from tpulint.engine.run import analyse_units, as_units
 from tpulint.finding import FileError, Finding
-from tpulint.fixture import Case, Want, strip_wants, wants
+from tpulint.fixture import Case, Want, cases, strip_wants, wants
 from tpulint.settings import Settings
+
+__all__ = ["Case", "Want", "cases", "findings", "fixed", "rewritten", "unmet"]
 
 
 def _units(case: Case, files: Mapping[str, str]) -> dict[str, Unit]:
@@ -24,23 +28,31 @@ def _units(case: Case, files: Mapping[str, str]) -> dict[str, Unit]:
     return as_units({str(case.folder / relative): text.encode() for relative, text in files.items()})
 
 
-def findings(case: Case) -> list[Finding]:
-    """What all rules find in a case, errors raised.
+def findings(case: Case, *, select: Sequence[str] | None = None) -> list[Finding]:
+    """The findings of a case.
+
+    `select` restricts them to some rules, by codes, prefixes of codes, or names.
 
     Raises:
         AssertionError: when a file cannot be analysed.
     """
-    found = analyse_units(_units(case, case.before), case.settings, jobs=1)
+    found = analyse_units(_units(case, case.before), _selecting(case.settings, select), jobs=1)
     _none(found.errors)
     return found.findings
 
 
-def unmet(case: Case, found: Sequence[Finding] | None = None) -> tuple[list[Want], list[Finding]]:
+def _selecting(settings: Settings, select: Sequence[str] | None) -> Settings:
+    return settings if select is None else replace(settings, select=tuple(select))
+
+
+def unmet(
+    case: Case, found: Sequence[Finding] | None = None, *, select: Sequence[str] | None = None
+) -> tuple[list[Want], list[Finding]]:
     """Wants of a case that no finding meets, and findings that nothing wants.
 
-    `found` are the case's findings, where they are known already.
+    `found` are the case's findings, where they are known already; `select` restricts them to some rules.
     """
-    found = list(findings(case) if found is None else found)
+    found = list(findings(case, select=select) if found is None else found)
     due = [
         want for relative, text in case.before.items() for want in wants(text, str(case.folder / relative))
     ]
@@ -60,17 +72,23 @@ def _meets(finding: Finding, want: Want) -> bool:
 
 
 def fixed(
-    case: Case, *, unsafe: bool = True, settings: Settings | None = None, cache: Cache | None = None
+    case: Case,
+    *,
+    unsafe: bool = True,
+    settings: Settings | None = None,
+    cache: Cache | None = None,
+    select: Sequence[str] | None = None,
 ) -> dict[str, str]:
-    """What `tpulint fix` makes of a case's files, wants stripped, with its own settings or these.
+    """A case's files as `tpulint fix` leaves them, wants stripped, with its own settings or these.
 
-    `cache` keeps what the analysis finds, for another call.
+    `cache` keeps what the analysis finds, for another call. `select` restricts the fixes to some rules.
 
     Raises:
         AssertionError: when a file cannot be analysed or fixed.
     """
     before = {relative: strip_wants(text) for relative, text in case.before.items()}
-    changed = {change.path: change.after for change in _changes(case, settings, unsafe=unsafe, cache=cache)}
+    asked = _selecting(settings or case.settings, select)
+    changed = {change.path: change.after for change in _changes(case, asked, unsafe=unsafe, cache=cache)}
     return {relative: changed.get(str(case.folder / relative), text) for relative, text in before.items()}
 
 

@@ -40,6 +40,13 @@ def test_a_code_of_two_rules_is_an_error(installed: list[Rule]) -> None:
         registry.rules()
 
 
+@pytest.mark.parametrize("code", ["ACME1", "acme101", "101", "TPU1001"])
+def test_a_code_that_is_not_letters_and_three_digits_is_an_error(installed: list[Rule], code: str) -> None:
+    installed += [rule(code, "odd_call")]
+    with pytest.raises(registry.RegistryError, match=f"`{code}` of `pack.group.odd_call` is not"):
+        registry.rules()
+
+
 def test_rules_are_sorted_by_code(installed: list[Rule]) -> None:
     installed += [rule("TPU998", "other"), rule("TPU997", "odd_call")]
     assert ["TPU997", "TPU998"] == [one.code for one in registry.rules()]

@@ -37,7 +37,7 @@ class Reporter(Protocol):
 
     code: str
     name: str
-    url: str
+    url: str | None
 
 
 class Context(Editing):

@@ -12,6 +12,9 @@ from tpulint.finding import Applicability, Finding
 
 DOCS = "https://github.com/tpulint/tpulint/blob/main/docs/rules"
 
+#: How the codes of tpulint's own rules begin.
+OWN_PREFIX = "TPU"
+
 Check = Callable[..., Iterator[Finding]]
 _C = TypeVar("_C", bound=Check)
 
@@ -41,12 +44,14 @@ class Rule:
     """A rule: its code, what it is about, and its handlers.
 
     Args:
-        code: `TPU` and three digits; permanent.
+        code: letters and three digits; permanent. The letters are `TPU` in tpulint's own rules, and others in
+            each rule pack.
         summary: one line, lower case, what the code has.
         module: the `__name__` of the module that holds the rule; its file name is the rule's name,
             its package's name the family, its docstring the rule's page.
         fix: the best applicability that its fixes have, None where it never has one.
         former: names that the rule had before, which suppressions and settings may still use.
+        url: the address of the rule's page; by default that of tpulint's own rules, or none.
     """
 
     def __init__(
@@ -57,6 +62,7 @@ class Rule:
         module: str,
         fix: Applicability | None,
         former: tuple[str, ...] = (),
+        url: str | None = None,
     ) -> None:
         self.code = code
         self.summary = summary
@@ -66,7 +72,7 @@ class Rule:
         self.folder = module.rpartition(".")[2]
         self.name = self.folder.replace("_", "-")
         self.family = module.split(".")[-2]
-        self.url = f"{DOCS}/{self.name}.md"
+        self.url = url or (f"{DOCS}/{self.name}.md" if code.startswith(OWN_PREFIX) else None)
         self.handlers: list[Handler] = []
 
     @property

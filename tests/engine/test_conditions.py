@@ -140,6 +140,28 @@ def by_property(call: ast.Call, ctx: Context) -> Found:
 
 
 @RULE.on(ast.Call)
+def by_property_of_a_namespace(call: ast.Call, ctx: Context) -> Found:
+    if is_call(call) and ctx.program.is_import_time:
+        return
+    yield ctx.finding(call, "found")
+
+
+@RULE.on(ast.Call)
+def by_check_of_a_namespace(call: ast.Call, ctx: Context) -> Found:
+    if ctx.program.is_import_time and not ctx.names.is_bound("torch"):
+        return
+    yield ctx.finding(call, "found")
+
+
+@RULE.on(ast.Call)
+def by_type_of_a_namespace(call: ast.Call, ctx: Context) -> Found:
+    assert isinstance(call.func, ast.Attribute)
+    if not ctx.types.kind(call.func.value).is_traced:
+        return
+    yield ctx.finding(call, "found")
+
+
+@RULE.on(ast.Call)
 def by_lookup_in_a_choice(call: ast.Call, ctx: Context) -> Found:
     statement = ctx.parent(call) if not ctx.is_import_time else None
     if not isinstance(statement, ast.Expr):
@@ -167,6 +189,8 @@ def condition(name: str) -> Condition:
         ("by_negated_any", "this does not hold: the name is long"),
         ("by_comprehension_that_shadows", "this does not hold: it is a call"),
         ("by_property", "the code runs when its file is imported"),
+        ("by_property_of_a_namespace", "the code runs when its file is imported"),
+        ("by_check_of_a_namespace", "this does not hold: the name is defined here"),
         ("by_lookup_in_a_choice", ""),
         ("by_form", ""),
         ("past_a_guard_by_match", ""),
@@ -179,8 +203,9 @@ def test_the_docstring_of_the_last_check_states_the_condition(handler: str, expe
     assert expected or not condition(handler).reason
 
 
-def test_an_inferred_type_that_decided_is_given_by_its_expression() -> None:
-    decided = condition("by_type")
+@pytest.mark.parametrize("handler", ["by_type", "by_type_of_a_namespace"])
+def test_an_inferred_type_that_decided_is_given_by_its_expression(handler: str) -> None:
+    decided = condition(handler)
     assert isinstance(decided.expression, ast.Name)
     assert ("", "x") == (decided.reason, decided.expression.id)
 

@@ -20,9 +20,12 @@ from typing import Any
 
 from tpulint.model.names.scopes import Scope
 from tpulint.rules_api import Context
+from tpulint.rules_api.names import Names
+from tpulint.rules_api.namespace import Namespace
 from tpulint.rules_api.rule import Handler
+from tpulint.rules_api.types import Types
 
-_LOOKUPS = (Context.kind, Context.qualified_name)
+_LOOKUPS = (Types.kind, Names.qualified, Context.kind, Context.qualified_name)
 _WHETHER = "Whether "
 _LEAVES = (ast.Return, ast.Continue, ast.Break)
 
@@ -134,17 +137,29 @@ class _Guard:
         for node in ast.walk(part):
             if isinstance(node, ast.Call):
                 yield from self._called(node, is_true, inner)
-            elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
-                owner = self._names.get(node.value.id)
-                if isinstance(owner, Context):
-                    doc = inspect.getattr_static(type(owner), node.attr, None).__doc__
-                    yield from _said(doc, self._value(node), None, None)
+            elif isinstance(node, ast.Attribute):
+                owner = self._asked(node.value)
+                found = inspect.getattr_static(type(owner), node.attr, None)
+                if owner is not None and isinstance(found, property):
+                    value = self._value(node)
+                    if not isinstance(value, Namespace):
+                        yield from _said(found.__doc__, value, None, None)
         names = {node.id for node in ast.walk(part) if isinstance(node, ast.Name)} - inner
         for value in _assigned(self._function, names, part.lineno):
             calls = [node for node in ast.walk(value) if isinstance(node, ast.Call)]
             for call in calls[:1] if isinstance(value, ast.Call) else calls:
                 found = self._called(call, is_true, set())
                 yield from (one for one in found if call is value or not one.reason)
+
+    def _asked(self, node: ast.expr) -> Context | Namespace | None:
+        """The context, or the namespace of it, that an expression such as `ctx.names` is."""
+        if isinstance(node, ast.Name):
+            owner = self._names.get(node.id)
+        elif isinstance(node, ast.Attribute) and self._asked(node.value) is not None:
+            owner = self._value(node)
+        else:
+            return None
+        return owner if isinstance(owner, Context | Namespace) else None
 
     def _called(self, call: ast.Call, is_true: bool, inner: set[str]) -> Iterator[Condition]:
         """What a call checks; `inner` are names of a comprehension around it, whose values are gone."""
@@ -157,7 +172,7 @@ class _Guard:
         arguments = [self._value(argument) for argument in call.args]
         expression = next((value for value in arguments if isinstance(value, ast.expr)), None)
         owners = [*arguments, getattr(function, "__self__", None)]
-        scope = next((owner.scope for owner in owners if isinstance(owner, Context)), None)
+        scope = next((owner.scope for owner in owners if isinstance(owner, Context | Namespace)), None)
         scope = scope or next((value for value in arguments if isinstance(value, Scope)), None)
         if expression is not None and getattr(function, "__func__", None) in _LOOKUPS:
             yield Condition("", expression, scope)

@@ -25,12 +25,12 @@ class Names(Namespace):
 
     def qualified(self, node: ast.AST) -> str | None:
         """The qualified name of a plain or dotted name, such as `torch.cuda.synchronize`."""
-        name = self._module.names.qualified(node, self._scope)
+        name = self._module.names.qualified(node, self.scope)
         return self._module.project.resolve(name) if name is not None else None
 
     def lookup(self, name: str) -> tuple[Scope, list[Binding]] | None:
         """The scope that binds a name, with its bindings there; None if the name is not defined here."""
-        return self._module.names.lookup(name, self._scope)
+        return self._module.names.lookup(name, self.scope)
 
     def is_bound(self, name: str) -> bool:
         """Whether the name is defined here."""
@@ -70,7 +70,7 @@ class Names(Namespace):
 
     def at_hand(self, node: ast.expr) -> Iterator[tuple[str, Kind]]:
         """Names that are certainly bound where a node is evaluated, nearest first, with their types."""
-        return names_at_hand(self._module, node, self._scope)
+        return names_at_hand(self._module, node, self.scope)
 
     def has_string(self, text: str) -> bool:
         """Whether the file has a string constant with this text."""
@@ -109,11 +109,11 @@ class Names(Namespace):
     @property
     def method(self) -> Scope | None:
         """The method that the code is part of; None outside of methods."""
-        return method_around(self._scope)
+        return method_around(self.scope)
 
     def called_function(self, callee: ast.expr) -> Scope | None:
         """The function of this file that is called by a plain name or as a method of `self`."""
-        return own_function(self._module, callee, self._scope)
+        return own_function(self._module, callee, self.scope)
 
     def is_function(self, node: ast.expr) -> bool:
         """Whether the expression is a lambda, or the name of a function that `def` defines."""
@@ -124,7 +124,7 @@ class Names(Namespace):
 
     def is_parameter(self, node: ast.expr) -> bool:
         """Whether the expression is a parameter of the enclosing function, and so may be a tensor."""
-        function = self._scope.function
+        function = self.scope.function
         if not isinstance(node, ast.Name) or function is None or not isinstance(function.node, FunctionNode):
             return False
         names = {argument.arg for argument in parameters(function.node)} - {"self", "cls"}
@@ -175,7 +175,7 @@ class Names(Namespace):
 
     def is_optional_import(self, statement: ast.stmt) -> bool:
         """Whether the import is optional; the program continues if it fails or is skipped."""
-        return optional(self._module, statement, self._scope)
+        return optional(self._module, statement, self.scope)
 
     def first_import(self, package: str) -> ast.stmt | None:
         """The first import of the package in this file that is not optional, if there is one."""
@@ -183,7 +183,7 @@ class Names(Namespace):
 
     def default_tensor_types(self, call: ast.Call) -> Iterator[str]:
         """The types, or their names, that a call of `set_default_tensor_type` may make the default."""
-        return default_types(self._module.names, [(call, self._scope)])
+        return default_types(self._module.names, [(call, self.scope)])
 
     def _text(self, node: ast.expr) -> str:
         source = self._module.source

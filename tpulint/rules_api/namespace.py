@@ -14,11 +14,11 @@ _T = TypeVar("_T")
 class Namespace:
     """Questions of one topic about a file, asked at one location."""
 
-    __slots__ = ("_module", "_scope")
+    __slots__ = ("_module", "scope")
 
     def __init__(self, module: Module, scope: Scope) -> None:
         self._module = module
-        self._scope = scope
+        self.scope = scope
 
     def _once(self, analysis: Callable[[Module], _T]) -> _T:
         """The result of an analysis of the whole file, which is kept."""

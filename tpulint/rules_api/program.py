@@ -40,7 +40,7 @@ class Program(Namespace):
     @property
     def is_import_time(self) -> bool:
         """Whether the code runs when its file is imported."""
-        return self._scope.function is None
+        return self.scope.function is None
 
     @property
     def is_of_script(self) -> bool:
@@ -158,7 +158,7 @@ class Program(Namespace):
 
     def _is_shown(self, handled: Handled, operator: str) -> bool:
         """Whether the tests show it for this code, which the program may jit itself."""
-        path = self._module.trace_path(self._scope)
+        path = self._module.trace_path(self.scope)
         if path is None or path.certainty is not Certainty.JIT:
             return True
         return handled.in_jit if isinstance(handled.in_jit, bool) else operator in handled.in_jit
@@ -192,7 +192,7 @@ class Program(Namespace):
 
     def losses(self, call: ast.Call) -> list[ast.expr]:
         """The losses on which a call of `backward` is called."""
-        name = self._module.names.qualified(call.func, self._scope)
+        name = self._module.names.qualified(call.func, self.scope)
         return losses_of(call, self._module.project.resolve(name) if name is not None else None)
 
     def is_loss_consumer(self, function: Scope | None) -> bool:
@@ -202,7 +202,7 @@ class Program(Namespace):
 
     def weight_update(self, loop: ast.For) -> Region | None:
         """Whether the loop only writes to weights, without gradients; its computation, or None."""
-        return update(self._module, loop, self._scope)
+        return update(self._module, loop, self.scope)
 
     def computes_weights(self, loop: ast.For) -> bool:
         """Whether the loop computes the weights that it writes, and does not only copy them."""
@@ -242,27 +242,27 @@ class Program(Namespace):
 
     def starts_group(self, call: ast.Call) -> bool:
         """Whether the call starts a process group."""
-        return is_start(self._module, call, self._scope)
+        return is_start(self._module, call, self.scope)
 
     def group_backends(self, call: ast.Call) -> frozenset[str | None]:
         """The backends that the process group may have on a TPU host; None for one that is not known."""
-        return backends(self._module, call, self._scope)
+        return backends(self._module, call, self.scope)
 
     def group_serves_host(self, call: ast.Call) -> bool:
         """Whether the process group has a CPU backend (`gloo` or `mpi`) on a TPU host."""
-        return serves_host(self._module, call, self._scope)
+        return serves_host(self._module, call, self.scope)
 
     def spawned(self, call: ast.Call) -> dict[str, ast.expr] | None:
         """Whether the call is `torch.multiprocessing.spawn`; its arguments by name, or None."""
-        return spawned(self._module, call, self._scope)
+        return spawned(self._module, call, self.scope)
 
     def is_number_of_processes(self, call: ast.Call) -> bool:
         """Whether the call computes the number of processes that `spawn` starts."""
-        return is_number_of_processes(self._module, call, self._scope)
+        return is_number_of_processes(self._module, call, self.scope)
 
     def creates_accelerator(self, call: ast.Call) -> bool:
         """Whether the call creates an `Accelerator` without `cpu=True`."""
-        name = self._module.names.qualified(call.func, self._scope)
+        name = self._module.names.qualified(call.func, self.scope)
         return is_accelerator(call, self._module.project.resolve(name) if name is not None else None)
 
     def is_accelerate_backward(self, call: ast.Call) -> bool:

@@ -22,7 +22,7 @@ class Trace(Namespace):
     @property
     def path(self) -> TracePath | None:
         """Whether this code is traced; the call chain by which it is, or None."""
-        return self._module.trace_path(self._scope)
+        return self._module.trace_path(self.scope)
 
     def path_to(self, function: str) -> TracePath | None:
         """The call chain by which the function with this qualified name is traced; None if it is not."""
@@ -31,16 +31,16 @@ class Trace(Namespace):
     @property
     def outlasts_call(self) -> bool:
         """Whether values that this code stores outlive a trace, as in a `forward` or a jitted function."""
-        return self._module.outlasts_trace(self._scope)
+        return self._module.outlasts_trace(self.scope)
 
     @property
     def may_need_values(self) -> bool:
         """Whether the code runs without a trace, where it needs values, as the runtime makes it."""
-        return self._module.may_need_values(self._scope)
+        return self._module.may_need_values(self.scope)
 
     def jitted_by(self, call: ast.Call) -> Jitted | None:
         """Whether this file defines the jitted function or module; its function or `forward`, or None."""
-        return jitted_by(self._module, call, self._scope)
+        return jitted_by(self._module, call, self.scope)
 
     def is_differentiable(self, function: Scope) -> bool:
         """Whether the function is decorated with `@differentiable`."""
@@ -48,7 +48,7 @@ class Trace(Namespace):
 
     def is_without_gradient(self, statement: ast.stmt) -> bool:
         """Whether a statement runs within `torch.no_grad()` or the like."""
-        return is_without_gradient(self._module, statement, self._scope)
+        return is_without_gradient(self._module, statement, self.scope)
 
     @property
     def is_of_model(self) -> bool:
@@ -56,13 +56,13 @@ class Trace(Namespace):
 
         Data transforms are often modules, too, but they hold neither, and run on the host.
         """
-        return is_of_model(self._module, self._scope)
+        return is_of_model(self._module, self.scope)
 
     def is_hook_value(self, value: ast.expr) -> bool:
         """Whether the expression contains a value that torch passes to a hook of a module."""
         hooks = self._once(handed_by_hooks)
-        return mentions(value, hooks.get(id(self._scope.function), set()))
+        return mentions(value, hooks.get(id(self.scope.function), set()))
 
     def reader_of(self, attribute: str, statement: ast.stmt) -> Reader | None:
         """The code that reads an attribute after the call that set it in a statement; None if none does."""
-        return self._once(Readers).of(attribute, statement, self._scope)
+        return self._once(Readers).of(attribute, statement, self.scope)

@@ -29,11 +29,11 @@ class Types(Namespace):
 
     def kind(self, node: ast.expr) -> Kind:
         """The inferred type of an expression."""
-        return self._module.kind(node, self._scope)
+        return self._module.kind(node, self.scope)
 
     def is_reached(self, node: ast.expr) -> bool:
         """Whether the code can be reached with torchax tensors, as far as type inference shows."""
-        return self._module.is_reached(node, self._scope)
+        return self._module.is_reached(node, self.scope)
 
     def returned(self, function: Scope) -> tuple[Kind, ...]:
         """The inferred types of the values that a function returns."""
@@ -103,11 +103,11 @@ class Types(Namespace):
 
     def concretized(self, test: ast.expr) -> ast.expr | None:
         """Whether the condition needs a tensor's value; the part of it that does, or None."""
-        return concretized(self._module, test, self._scope)
+        return concretized(self._module, test, self.scope)
 
     def data_dependent_size(self, call: ast.Call) -> ast.expr | None:
         """Whether a size in the call depends on a tensor's value; that size, or None."""
-        return data_dependent_size(self._module, call, self._scope)
+        return data_dependent_size(self._module, call, self.scope)
 
     def sizes_a_factory(self, node: ast.expr) -> bool:
         """Whether the expression is part of the size of a new tensor, which is reported instead."""
@@ -120,19 +120,19 @@ class Types(Namespace):
 
     def serves_as_tensor(self, node: ast.expr) -> bool:
         """Whether a Python scalar could be a zero-dimensional tensor everywhere it is used."""
-        return serves_as_tensor(self._module, node, self._scope)
+        return serves_as_tensor(self._module, node, self.scope)
 
     def converts_dtypes(self) -> bool:
         """Whether the function sets dtypes explicitly, which a tensor in place of a scalar could change."""
-        return converts_dtypes(self._scope)
+        return converts_dtypes(self.scope)
 
     def length_around(self, node: ast.expr) -> ast.expr | None:
         """The expression around a node that reads its length, such as `len(node)`; None if there is none."""
-        return length_around(self._module, node, self._scope)
+        return length_around(self._module, node, self.scope)
 
     def dtype_of_array(self, node: ast.expr) -> str | None:
         """Whether the expression is a NumPy array of integers or Booleans; its torch dtype, or None."""
-        return dtype_of_array(self._module, node, self._scope)
+        return dtype_of_array(self._module, node, self.scope)
 
     # branches and masks
 
@@ -141,36 +141,36 @@ class Types(Namespace):
 
         None if the branches do anything else.
         """
-        return selections(self._module, node, self._scope)
+        return selections(self._module, node, self.scope)
 
     def is_selectable(self, then: ast.expr, other: ast.expr) -> bool:
         """Whether both expressions only compute tensors, of one shape and, as far as known, of one dtype."""
-        return is_selectable(self._module, then, other, self._scope)
+        return is_selectable(self._module, then, other, self.scope)
 
     def without_mask(self, node: ast.expr, mask: ast.expr) -> Lifted | None:
         """The expression without a mask; None where it does not work element by element."""
-        return lifted(self._module, node, self._scope, mask)
+        return lifted(self._module, node, self.scope, mask)
 
     # views
 
     def is_slice(self, node: ast.expr) -> bool:
         """Whether the expression is known to be a basic slice of a device tensor, such as `x[:, 0]`."""
-        return is_slice(self._module, node, self._scope)
+        return is_slice(self._module, node, self.scope)
 
     def is_shared(self, name: ast.Name) -> bool:
         """Whether a tensor may have another name; only a result of arithmetic certainly has none."""
-        return is_shared(self._module, name, self._scope)
+        return is_shared(self._module, name, self.scope)
 
     def lost_write(self, node: ast.expr) -> Copied | None:
         """The view through which a write does not change the tensor on torchax, although that is read later.
 
         None if no write is lost.
         """
-        return lost_write(self._module, node, self._scope)
+        return lost_write(self._module, node, self.scope)
 
     def is_read_after(self, tensor: Copied, write: ast.stmt) -> bool:
         """Whether the tensor is read after the write, under the same name."""
-        return read_after(self._module, tensor, write, self._scope)
+        return read_after(self._module, tensor, write, self.scope)
 
     def last_value(self, name: ast.Name) -> ast.expr | None:
         """The expression that was assigned to a name last; None if it is not certain."""

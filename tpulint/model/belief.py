@@ -8,7 +8,9 @@ from dataclasses import dataclass, replace
 
 from tpulint.finding import Location
 from tpulint.model.names.scopes import FunctionNode, Scope, parameters
+from tpulint.model.project.project_file import ProjectFile
 from tpulint.model.project.trace_path import TracePath
+from tpulint.model.syntax.parsed_file import ParsedFile
 from tpulint.model.values.kinds import UNKNOWN, Instance, Kind, Several, Tensor
 from tpulint.model.values.typed_file import TypedFile
 from tpulint.source import decorators, first_row
@@ -81,7 +83,7 @@ def belief_of(module: TypedFile, node: ast.expr, scope: Scope) -> Belief:
     return _belief(module, span.start, text, module.kind(node, scope), name)
 
 
-def _belief(module: TypedFile, start: int, text: str, kind: Kind, name: str | None) -> Belief:
+def _belief(module: ProjectFile, start: int, text: str, kind: Kind, name: str | None) -> Belief:
     locate = module.source.location
     origins = kind.origins if isinstance(kind, Tensor) else frozenset()
     made_at = tuple(sorted({locate(offset).row for offset in origins}))
@@ -89,7 +91,7 @@ def _belief(module: TypedFile, start: int, text: str, kind: Kind, name: str | No
     return Belief(locate(start), text, kind, name, made_at, modules)
 
 
-def subjects(module: TypedFile, node: ast.AST, scope: Scope) -> list[ast.expr]:
+def subjects(module: ParsedFile, node: ast.AST, scope: Scope) -> list[ast.expr]:
     """The parts of a node whose kinds decide what a rule thinks of it."""
     match node:
         case ast.If() | ast.While() | ast.IfExp() | ast.Assert():

@@ -14,6 +14,7 @@ from tpulint.model.names.references import default_of
 from tpulint.model.names.scopes import Scope
 from tpulint.model.project.device_flow import ASKED, GIVEN, LITERAL, SINK, TEXT, UNKNOWN
 from tpulint.model.project.project_file import ProjectFile
+from tpulint.model.syntax.parsed_file import ParsedFile
 from tpulint.model.values.kinds import Device, Instance, Tensor, Unknown
 from tpulint.model.values.typed_file import TypedFile
 
@@ -46,7 +47,7 @@ def takes_device(module: TypedFile, call: ast.Call, slot: ast.expr, scope: Scope
     )
 
 
-def becomes_device(module: TypedFile, node: ast.expr, scope: Scope, *, doors: bool = False) -> bool:
+def becomes_device(module: ProjectFile, node: ast.expr, scope: Scope, *, doors: bool = False) -> bool:
     """Whether the value is passed to torch as a device anywhere in the project.
 
     With `doors`, an expression that is such an argument itself counts as well.
@@ -55,7 +56,7 @@ def becomes_device(module: TypedFile, node: ast.expr, scope: Scope, *, doors: bo
     return any(module.project.is_device(target) or (doors and target == SINK) for target in found)
 
 
-def made_on_import(module: TypedFile, node: ast.expr, scope: Scope) -> bool:
+def made_on_import(module: ParsedFile, node: ast.expr, scope: Scope) -> bool:
     """Whether the expression is part of a `torch.device(...)` that runs when the file is imported.
 
     torchax, without which `torch.device("jax")` raises, may not be imported by then.
@@ -75,14 +76,14 @@ def holds_device(module: TypedFile, node: ast.expr, scope: Scope) -> bool:
     return isinstance(module.kind(node, scope), Device) and not _is_text_by_default(module, node, scope)
 
 
-def _is_text_by_default(module: TypedFile, node: ast.expr, scope: Scope) -> bool:
+def _is_text_by_default(module: ParsedFile, node: ast.expr, scope: Scope) -> bool:
     """Whether the expression is a parameter with a string as default, such as `which="cuda"`."""
     found = module.names.lookup(node.id, scope) if isinstance(node, ast.Name) else None
     default = default_of(node.id, found[0]) if isinstance(node, ast.Name) and found is not None else None
     return isinstance(default, ast.Constant) and isinstance(default.value, str)
 
 
-def holds_literal_device(module: TypedFile, node: ast.expr, scope: Scope) -> bool:
+def holds_literal_device(module: ProjectFile, node: ast.expr, scope: Scope) -> bool:
     """Whether the value is passed to torch as a device and may come from a literal."""
     project = module.project
     return any(
@@ -103,7 +104,7 @@ def is_setting(module: ProjectFile, node: ast.expr, scope: Scope, *, mapping: bo
     return module.name in module.project.programs.configured and (mapping or unset)
 
 
-def is_text_of_file(module: TypedFile, node: ast.expr, scope: Scope) -> bool:
+def is_text_of_file(module: ProjectFile, node: ast.expr, scope: Scope) -> bool:
     """Whether the value is an item of a mapping that is read at run time, such as a configuration.
 
     The program sets no device there itself.
@@ -127,7 +128,7 @@ def _origins(module: ProjectFile, place: str) -> frozenset[str]:
     return module.project.device_origins(place)
 
 
-def asks_for_cuda(module: TypedFile, test: ast.expr, scope: Scope) -> bool:
+def asks_for_cuda(module: ParsedFile, test: ast.expr, scope: Scope) -> bool:
     """Whether a condition is `torch.cuda.is_available()` or the comparison of a device with `"cuda"`."""
     if isinstance(test, ast.Call):
         return module.names.qualified(test.func, scope) == "torch.cuda.is_available"
@@ -136,7 +137,7 @@ def asks_for_cuda(module: TypedFile, test: ast.expr, scope: Scope) -> bool:
     return isinstance(test, ast.Attribute) and test.attr == "is_cuda"
 
 
-def jax_form(module: TypedFile, node: ast.expr, scope: Scope) -> str | None:
+def jax_form(module: ParsedFile, node: ast.expr, scope: Scope) -> str | None:
     """The device expression with the torchax device instead of CUDA; None for other expressions."""
     if isinstance(node, ast.Constant) and isinstance(node.value, str) and _DEVICE.match(node.value):
         single = module.source.text[module.source.span(node).start] == "'"
@@ -163,7 +164,7 @@ def _is_number(node: ast.expr) -> bool:
     return isinstance(node, ast.Constant) and type(node.value) is int and node.value >= 0
 
 
-def assigned_device(module: TypedFile, body: list[ast.stmt], scope: Scope) -> tuple[str, str] | None:
+def assigned_device(module: ParsedFile, body: list[ast.stmt], scope: Scope) -> tuple[str, str] | None:
     """The name and the torchax device, if a block only assigns a device to one name."""
     if len(body) != 1 or not isinstance(body[0], ast.Assign) or len(body[0].targets) != 1:
         return None
@@ -180,7 +181,7 @@ def assigned_device(module: TypedFile, body: list[ast.stmt], scope: Scope) -> tu
     return ast.unparse(target), device
 
 
-def is_device_choice(module: TypedFile, node: ast.AST, scope: Scope) -> bool:
+def is_device_choice(module: ParsedFile, node: ast.AST, scope: Scope) -> bool:
     """Whether the conditional only chooses between CUDA and another device, and is reported as a whole."""
     if isinstance(node, ast.IfExp):
         test = node.test.operand if isinstance(node.test, ast.UnaryOp) else node.test
@@ -192,7 +193,7 @@ def is_device_choice(module: TypedFile, node: ast.AST, scope: Scope) -> bool:
     return False
 
 
-def is_host_without_cuda(module: TypedFile, node: ast.expr, scope: Scope) -> bool:
+def is_host_without_cuda(module: ParsedFile, node: ast.expr, scope: Scope) -> bool:
     """Whether the expression selects the CPU, by name, if CUDA is not available."""
     if not isinstance(node, ast.IfExp):
         return False
@@ -203,7 +204,7 @@ def is_host_without_cuda(module: TypedFile, node: ast.expr, scope: Scope) -> boo
     return named and isinstance(test, ast.Call) and asks_for_cuda(module, test, scope)
 
 
-def is_guarded_synchronize(module: TypedFile, node: ast.AST, scope: Scope) -> bool:
+def is_guarded_synchronize(module: ParsedFile, node: ast.AST, scope: Scope) -> bool:
     """Whether the statement only calls `torch.cuda.synchronize()` if CUDA is available."""
     return (
         isinstance(node, ast.If)

@@ -15,6 +15,7 @@ from tpulint.model.names.references import default_of, positional
 from tpulint.model.names.scopes import FunctionNode, Scope
 from tpulint.model.project.device_flow import COMPARED, GIVEN, PRIMITIVE, SINK, UNKNOWN, Edge
 from tpulint.model.project.project_file import ProjectFile
+from tpulint.model.syntax.parsed_file import ParsedFile
 
 
 def device_edges(module: ProjectFile) -> tuple[Edge, ...]:
@@ -22,7 +23,7 @@ def device_edges(module: ProjectFile) -> tuple[Edge, ...]:
     return tuple(sorted(_Edges(module).found)) if _concerns(module) else ()
 
 
-def _concerns(module: ProjectFile) -> bool:
+def _concerns(module: ParsedFile) -> bool:
     index = module.index
     return bool(index.named) or any(map(is_device_word, (*index.taken, *index.calls, *index.texts)))
 
@@ -187,7 +188,7 @@ class _Edges:
             self.found.add((f"K {last_name(node.func)} **", UNKNOWN))
 
 
-def _held_against(module: ProjectFile, node: ast.expr, scope: Scope) -> Iterator[str]:
+def _held_against(module: ParsedFile, node: ast.expr, scope: Scope) -> Iterator[str]:
     """What a device is looked up in: a list of names, or the keys of a mapping."""
     outer = module.parent(node)
     match outer:
@@ -212,7 +213,7 @@ def _is_property(scope: Scope) -> bool:
     return any(last_name(decorator) in ("property", "cached_property") for decorator in decorators)
 
 
-def reads_text(module: ProjectFile) -> bool:
+def reads_text(module: ParsedFile) -> bool:
     """Whether a file reads configurations, such as JSON and YAML, into mappings."""
     return any(module.names.calls_of(TEXT_READERS))
 

@@ -22,6 +22,7 @@ from tpulint.knowledge.tracing import is_device_word
 from tpulint.model.devices.literals import is_cuda_string, is_formatted_cuda
 from tpulint.model.names.scopes import FunctionNode, Scope
 from tpulint.model.project.project_file import ProjectFile
+from tpulint.model.syntax.parsed_file import ParsedFile
 
 _CUDA_ONLY = ("torch.cuda.", "triton.", "torch.backends.cuda.", "torch.backends.cudnn.")
 _ASKS = frozenset(
@@ -65,7 +66,7 @@ def guard_of(module: ProjectFile, node: ast.expr, scope: Scope) -> Guard:
     return _Guarded(module, scope).of(node)
 
 
-def function_around(module: ProjectFile, node: ast.AST) -> ast.AST:
+def function_around(module: ParsedFile, node: ast.AST) -> ast.AST:
     """The innermost function that a node lies in, or the whole file."""
     functions = (outer for outer in module.ancestors(node) if isinstance(outer, FunctionNode))
     return next(functions, module.source.tree)

@@ -16,6 +16,7 @@ from tpulint.model.devices.guarded import Guard, function_around, guard_of
 from tpulint.model.devices.literals import is_cuda_string
 from tpulint.model.devices.places import is_parameter
 from tpulint.model.names.scopes import FunctionNode, Scope
+from tpulint.model.syntax.parsed_file import ParsedFile
 from tpulint.model.values.typed_file import TypedFile
 
 #: Parts of `torch.cuda` that other fixes replace once the code is reached without CUDA.
@@ -63,14 +64,14 @@ def _still_on_cpu(device: ast.AST, needed: ast.AST) -> str:
     )
 
 
-def _is_fixed(module: TypedFile, part: ast.AST, scope: Scope) -> bool:
+def _is_fixed(module: ParsedFile, part: ast.AST, scope: Scope) -> bool:
     """Whether another rule replaces a function of CUDA where it is reached without CUDA."""
     name = module.names.qualified(part, scope) or ""
     known = cuda_call(name)
     return name.startswith(_FIXED) or (known is not None and bool(known[1].removable or known[1].instead))
 
 
-def _uses_of_flag(module: TypedFile, node: ast.expr, scope: Scope) -> Iterator[tuple[ast.expr, Scope]]:
+def _uses_of_flag(module: ParsedFile, node: ast.expr, scope: Scope) -> Iterator[tuple[ast.expr, Scope]]:
     """The places that read the variable to which a check is assigned, such as `use_cuda`."""
     statement = module.statement(node)
     if not isinstance(statement, ast.Assign) or len(statement.targets) != 1:
@@ -88,7 +89,7 @@ def _uses_of_flag(module: TypedFile, node: ast.expr, scope: Scope) -> Iterator[t
                 yield taken, place
 
 
-def _scope_of(module: TypedFile, node: ast.AST) -> Scope:
+def _scope_of(module: ParsedFile, node: ast.AST) -> Scope:
     for outer in module.ancestors(node):
         found = module.index.function(outer) if isinstance(outer, FunctionNode) else None
         if found is not None:
@@ -116,7 +117,7 @@ def _shared_with_what_stays(module: TypedFile, node: ast.expr, scope: Scope, gua
     return ""
 
 
-def _is_bound_before(module: TypedFile, name: str, scope: Scope, checks: tuple[ast.stmt, ast.stmt]) -> bool:
+def _is_bound_before(module: ParsedFile, name: str, scope: Scope, checks: tuple[ast.stmt, ast.stmt]) -> bool:
     """Whether a name has a value without either of two checks, as a parameter has; None is no such value."""
     found = module.names.lookup(name, scope) if "." not in name else None
     for binding in found[1] if found is not None else ():
@@ -142,7 +143,7 @@ def _tests(module: TypedFile) -> tuple[_Test, ...]:
     return found
 
 
-def _found(module: TypedFile) -> Iterator[tuple[ast.expr, Scope]]:
+def _found(module: ParsedFile) -> Iterator[tuple[ast.expr, Scope]]:
     index = module.index
     for node, scope in index.calls.get("is_available", ()):
         assert isinstance(node, ast.Call)

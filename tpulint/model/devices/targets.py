@@ -13,6 +13,7 @@ from tpulint.model.names.references import defaults
 from tpulint.model.names.scopes import Scope
 from tpulint.model.project.device_flow import SINK
 from tpulint.model.project.project_file import ProjectFile
+from tpulint.model.syntax.parsed_file import ParsedFile
 
 
 def targets(module: ProjectFile, node: ast.expr, scope: Scope) -> Iterator[str]:
@@ -77,7 +78,7 @@ def _whole(device: ast.expr) -> ast.expr:
     return device.value if isinstance(device, ast.Attribute) and device.attr == "type" else device
 
 
-def _unpacked(module: ProjectFile, values: ast.Tuple, inner: ast.AST) -> ast.expr | None:
+def _unpacked(module: ParsedFile, values: ast.Tuple, inner: ast.AST) -> ast.expr | None:
     """The target that gets one of several values, as in `batch, device = 32, "cuda"`."""
     match module.parent(values):
         case ast.Assign(targets=[ast.Tuple(elts=names)]) if len(names) == len(values.elts):
@@ -85,7 +86,7 @@ def _unpacked(module: ProjectFile, values: ast.Tuple, inner: ast.AST) -> ast.exp
     return None
 
 
-def _into(module: ProjectFile, outer: ast.AST, inner: ast.AST, scope: Scope) -> Iterator[str]:
+def _into(module: ParsedFile, outer: ast.AST, inner: ast.AST, scope: Scope) -> Iterator[str]:
     """The places in which a statement or a signature puts a value."""
     match outer:
         case ast.Assign():
@@ -106,7 +107,7 @@ def _into(module: ProjectFile, outer: ast.AST, inner: ast.AST, scope: Scope) -> 
                     yield f"P {module.name}.{child.qualname} {name}"
 
 
-def _stored(module: ProjectFile, target: ast.expr, scope: Scope) -> Iterator[str]:
+def _stored(module: ParsedFile, target: ast.expr, scope: Scope) -> Iterator[str]:
     if isinstance(target, ast.Name):
         values = (one.value for of_name in scope.bindings.values() for one in of_name)
         if not is_enumeration(scope) or not _clash(values):
@@ -168,7 +169,7 @@ def _is_foreign(module: ProjectFile, qualified: str) -> bool:
     return bool(module.project.modules) and module.project.home(module.project.resolve(qualified)) is None
 
 
-def _decorated(module: ProjectFile, call: ast.Call, scope: Scope) -> list[str]:
+def _decorated(module: ParsedFile, call: ast.Call, scope: Scope) -> list[str]:
     """The parameter that an option of click gives to the function that it decorates."""
     outer = module.parent(call)
     named = next((text for argument in call.args if (text := text_of(argument)) and text[:2] == "--"), None)

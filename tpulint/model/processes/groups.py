@@ -8,11 +8,12 @@ from tpulint.knowledge.distributed import ON_HOST, START
 from tpulint.model.names.scopes import Scope
 from tpulint.model.processes.settings import settings
 from tpulint.model.project.project_file import ProjectFile
+from tpulint.model.syntax.parsed_file import ParsedFile
 
 _STARTS = (START, START.replace(".init", ".distributed_c10d.init"))
 
 
-def is_start(module: ProjectFile, call: ast.Call, scope: Scope) -> bool:
+def is_start(module: ParsedFile, call: ast.Call, scope: Scope) -> bool:
     """Whether the call starts a process group."""
     return module.names.qualified(call.func, scope) in _STARTS
 

@@ -10,6 +10,7 @@ from tpulint.model.devices.targets import option
 from tpulint.model.names.references import default_of
 from tpulint.model.names.scopes import FunctionNode, Scope, ScopeKind
 from tpulint.model.project.project_file import ProjectFile
+from tpulint.model.syntax.parsed_file import ParsedFile
 from tpulint.model.tracing.guards import CUDA, asks
 
 #: Expressions that name the operating system, with what they are on Linux, the system of TPU hosts.
@@ -200,7 +201,7 @@ def on_tpu_host(module: ProjectFile, test: ast.expr, scope: Scope) -> bool | Non
     return True if asks(CUDA, module, test, scope, truth=False) else None
 
 
-def _system(module: ProjectFile, node: ast.expr, scope: Scope) -> str | None:
+def _system(module: ParsedFile, node: ast.expr, scope: Scope) -> str | None:
     """What an expression that names the operating system is on a TPU host."""
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _RESPELLING:
         inner = _system(module, node.func.value, scope)

@@ -9,6 +9,7 @@ from tpulint.model.devices.doors import is_served_flag
 from tpulint.model.names.scopes import FunctionNode, Scope
 from tpulint.model.project.project_file import ProjectFile
 from tpulint.model.syntax.handlers import LEAVES, holds
+from tpulint.model.syntax.parsed_file import ParsedFile
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +98,7 @@ def asks(
             return truth and _names(wanted, module, test, scope)
 
 
-def _asks_any_accelerator(module: ProjectFile, value: ast.expr | None, scope: Scope) -> bool:
+def _asks_any_accelerator(module: ParsedFile, value: ast.expr | None, scope: Scope) -> bool:
     """Whether a flag is set by whether there is a device of any kind, beside other conditions."""
     return value is not None and any(
         isinstance(part, ast.Call)
@@ -106,7 +107,7 @@ def _asks_any_accelerator(module: ProjectFile, value: ast.expr | None, scope: Sc
     )
 
 
-def _is_set_without_cuda(module: ProjectFile, flag: ast.Attribute, scope: Scope) -> bool:
+def _is_set_without_cuda(module: ParsedFile, flag: ast.Attribute, scope: Scope) -> bool:
     """Whether a flag is true without CUDA, too, as `torch.backends.cudnn.enabled` is."""
     return flag.attr == "enabled" and module.names.qualified(flag, scope) == "torch.backends.cudnn.enabled"
 
@@ -131,7 +132,7 @@ def _names(wanted: Wanted, module: ProjectFile, node: ast.expr, scope: Scope) ->
     return False
 
 
-def _is_answer(wanted: Wanted, module: ProjectFile, name: ast.Name, scope: Scope) -> bool:
+def _is_answer(wanted: Wanted, module: ParsedFile, name: ast.Name, scope: Scope) -> bool:
     """Whether a variable holds what calls with such a word return, or the number that means none."""
     found = module.names.lookup(name.id, scope)
     values = [binding.value for binding in found[1]] if found is not None else []

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 
 from tpulint.model.names.scopes import FunctionNode, Scope
 from tpulint.model.project.project_file import ProjectFile
+from tpulint.model.syntax.parsed_file import ParsedFile
 from tpulint.model.training.called import own_function
 
 
@@ -35,7 +36,7 @@ def asks(module: ProjectFile, statements: Iterable[ast.stmt], scope: Scope) -> b
     )
 
 
-def is_without_gradient(module: ProjectFile, statement: ast.stmt, scope: Scope) -> bool:
+def is_without_gradient(module: ParsedFile, statement: ast.stmt, scope: Scope) -> bool:
     """Whether a statement runs within `torch.no_grad()` or the like."""
     for node in module.ancestors(statement):
         contexts = [item.context_expr for item in node.items] if isinstance(node, ast.With) else []
@@ -47,7 +48,7 @@ def is_without_gradient(module: ProjectFile, statement: ast.stmt, scope: Scope) 
     return False
 
 
-def blocks_around(module: ProjectFile, anchor: ast.stmt) -> Iterator[tuple[list[ast.stmt], int]]:
+def blocks_around(module: ParsedFile, anchor: ast.stmt) -> Iterator[tuple[list[ast.stmt], int]]:
     """The blocks around a statement up to its function's, with where it stands in them, innermost first."""
     inner: ast.AST | None = anchor
     while inner is not None:

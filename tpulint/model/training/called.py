@@ -9,6 +9,7 @@ from tpulint.model.names.qualified import dotted
 from tpulint.model.names.references import method_around
 from tpulint.model.names.scopes import Scope
 from tpulint.model.project.project_file import ProjectFile
+from tpulint.model.syntax.parsed_file import ParsedFile
 from tpulint.source import decorators
 
 
@@ -27,12 +28,12 @@ def own_function(module: ProjectFile, function: ast.expr, scope: Scope) -> Scope
     return module.index.function(node) if node is not None else None
 
 
-def is_differentiated(module: ProjectFile, function: Scope) -> bool:
+def is_differentiated(module: ParsedFile, function: Scope) -> bool:
     """Whether the function is decorated with `@differentiable`."""
     return is_decorated(module, function, DIFFERENTIABLE)
 
 
-def is_decorated(module: ProjectFile, function: Scope, decorator: str) -> bool:
+def is_decorated(module: ParsedFile, function: Scope, decorator: str) -> bool:
     """Whether the function has a decorator of the runtime, such as `knowledge.runtime.DIFFERENTIABLE`."""
     for node in decorators(function.node):
         named = node.func if isinstance(node, ast.Call) else node

@@ -9,6 +9,7 @@ from tpulint.model.names.references import method_around
 from tpulint.model.names.scopes import Scope
 from tpulint.model.syntax.bound import surely_written
 from tpulint.model.syntax.effects import effects
+from tpulint.model.syntax.parsed_file import ParsedFile
 from tpulint.model.training.boundaries import blocks_around, is_without_gradient
 from tpulint.model.training.detached import gives_none_on
 from tpulint.model.training.flow import taken_in
@@ -111,12 +112,12 @@ def _giving(
     return Region((statement,), (), (), inputs, (*sorted(given), *others))
 
 
-def _makes_optimizer(module: TypedFile, value: ast.expr | None, scope: Scope) -> bool:
+def _makes_optimizer(module: ParsedFile, value: ast.expr | None, scope: Scope) -> bool:
     """Whether a value is an optimizer, which the computation at most asks whether it is there."""
     calls = (node for node in ast.walk(value) if isinstance(node, ast.Call)) if value is not None else ()
     return any((module.names.qualified(call.func, scope) or "").startswith("torch.optim.") for call in calls)
 
 
-def _loops(module: TypedFile, statement: ast.stmt) -> set[int]:
+def _loops(module: ParsedFile, statement: ast.stmt) -> set[int]:
     """The `id`s of the loops around a statement."""
     return {id(node) for node in module.ancestors(statement) if isinstance(node, LOOPS)}

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from tpulint.knowledge.tensors import READS
 from tpulint.model.names.qualified import dotted
 from tpulint.model.names.scopes import Scope
-from tpulint.model.project.project_file import ProjectFile
 from tpulint.model.syntax.effects import effects
+from tpulint.model.syntax.parsed_file import ParsedFile
 from tpulint.model.training.boundaries import is_without_gradient
 from tpulint.model.training.detached import gives_none_on, is_number, read_on
 from tpulint.model.training.learned import Learned
@@ -28,7 +28,7 @@ class Filling:
     function: Scope
 
 
-def fillings(module: ProjectFile, learned: Learned, scope: Scope) -> Iterator[Filling]:
+def fillings(module: ParsedFile, learned: Learned, scope: Scope) -> Iterator[Filling]:
     """What other functions append, with gradients, to the lists in attributes that a function reads."""
     reader = scope.function
     if reader is None:
@@ -44,7 +44,7 @@ def fillings(module: ProjectFile, learned: Learned, scope: Scope) -> Iterator[Fi
             yield Filling(path, node.args[0], function)
 
 
-def filled_here(module: ProjectFile, learned: Learned, path: str, scope: Scope) -> Iterator[Filling]:
+def filled_here(module: ParsedFile, learned: Learned, path: str, scope: Scope) -> Iterator[Filling]:
     """What a function, or the script, appends with gradients to a list of its own."""
     function = scope.function or module.index.module
     for node, place in module.index.calls.get("append", ()):
@@ -75,7 +75,7 @@ def _own(function: Scope) -> Iterator[ast.stmt]:
     return statements(body) if isinstance(body, list) else iter(())
 
 
-def _has_gradient(module: ProjectFile, learned: Learned, value: ast.expr, function: Scope) -> bool:
+def _has_gradient(module: ParsedFile, learned: Learned, value: ast.expr, function: Scope) -> bool:
     """Whether what is appended comes from modules, and is neither detached nor a number."""
     bearing: set[str] = set()
     for statement in _own(function):

@@ -6,6 +6,8 @@ import ast
 from collections.abc import Iterable, Iterator, Sequence
 
 from tpulint.model.names.scopes import Scope
+from tpulint.model.project.project_file import ProjectFile
+from tpulint.model.syntax.parsed_file import ParsedFile
 from tpulint.model.training.called import own_function
 from tpulint.model.training.learned import Learned
 from tpulint.model.values.kinds import Instance
@@ -72,7 +74,7 @@ def _is_elsewhere(module: TypedFile, call: ast.Call, scope: Scope) -> bool:
     return not functions and not any(cls.startswith("torch.") for cls in classes)
 
 
-def _drawn(module: TypedFile, call: ast.Call, scope: Scope) -> set[str]:
+def _drawn(module: ParsedFile, call: ast.Call, scope: Scope) -> set[str]:
     if any(word.arg == "generator" for word in call.keywords):
         return set()
     name = module.names.qualified(call.func, scope) or ""
@@ -108,7 +110,7 @@ def _classes(module: TypedFile, value: ast.expr, scope: Scope) -> Iterator[str]:
                 yield kind.cls
 
 
-def _is_drawing(module: TypedFile, cls: str) -> bool:
+def _is_drawing(module: ProjectFile, cls: str) -> bool:
     """Whether a module has others that draw, at any depth."""
     waiting, seen = [cls], set[str]()
     while waiting:
@@ -121,7 +123,7 @@ def _is_drawing(module: TypedFile, cls: str) -> bool:
     return False
 
 
-def _parts(module: TypedFile, cls: str) -> Iterable[str]:
+def _parts(module: ProjectFile, cls: str) -> Iterable[str]:
     """The classes of the modules that those of a class have for attributes."""
     facts = module.project.class_(cls)
     parts = facts.modules.values() if facts is not None else ()

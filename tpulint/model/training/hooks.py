@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterator
 
 from tpulint.model.names.scopes import Scope
+from tpulint.model.project.project_file import ProjectFile
 from tpulint.model.syntax.effects import effects, root
 from tpulint.model.training.called import own_function
 from tpulint.model.values.kinds import Instance
@@ -37,7 +38,7 @@ def _is_of_self(hook: ast.expr) -> bool:
     return isinstance(hook, ast.Attribute) and isinstance(hook.value, ast.Name) and hook.value.id == "self"
 
 
-def _bodies(module: TypedFile, hook: ast.expr, scope: Scope) -> Iterator[list[ast.AST]]:
+def _bodies(module: ProjectFile, hook: ast.expr, scope: Scope) -> Iterator[list[ast.AST]]:
     """What a hook executes: a function, the functions within one that makes it, or a lambda."""
     if isinstance(hook, ast.Lambda):
         yield [hook.body]

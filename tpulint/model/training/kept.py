@@ -12,13 +12,14 @@ from collections.abc import Iterable, Iterator
 from tpulint.model.names.qualified import dotted
 from tpulint.model.names.references import method_around
 from tpulint.model.names.scopes import Scope
+from tpulint.model.project.project_file import ProjectFile
+from tpulint.model.syntax.parsed_file import ParsedFile
 from tpulint.model.training.called import is_differentiated
 from tpulint.model.training.losses import backward_calls
 from tpulint.model.values.pending import statements
-from tpulint.model.values.typed_file import TypedFile
 
 
-def asked_of_others(module: TypedFile) -> tuple[str, ...]:
+def asked_of_others(module: ParsedFile) -> tuple[str, ...]:
     """The attributes of other objects, and of other methods, on which a file calls `backward`."""
     found = (name for loss, scope in backward_calls(module) for name in _attributes(loss, scope))
     return tuple(dict.fromkeys(found))
@@ -52,7 +53,7 @@ def _writes(attribute: str, scope: Scope) -> bool:
     )
 
 
-def kept_by_marked(module: TypedFile) -> tuple[str, ...]:
+def kept_by_marked(module: ParsedFile) -> tuple[str, ...]:
     """The attributes of `self` that a file's methods put into what functions give that JAX differentiates."""
     marked = {one.name for one in module.index.functions if is_differentiated(module, one)}
     bodies = (getattr(one.node, "body", None) for one in module.index.functions) if marked else ()
@@ -67,7 +68,7 @@ def kept_by_marked(module: TypedFile) -> tuple[str, ...]:
     return tuple(found)
 
 
-def is_kept_by_marked(module: TypedFile, loss: ast.expr, scope: Scope) -> bool:
+def is_kept_by_marked(module: ProjectFile, loss: ast.expr, scope: Scope) -> bool:
     """Whether a loss is in an attribute into which others put what such a function gives."""
     return not module.project.kept_by_marked.isdisjoint(_attributes(loss, scope))
 
@@ -79,7 +80,7 @@ def left_by_others(loss: ast.expr, scope: Scope, kept: Iterable[ast.Assign]) -> 
     return is_own and not names.isdisjoint(_attributes(loss, scope))
 
 
-def keeping(module: TypedFile) -> Iterator[tuple[ast.Assign, Scope]]:
+def keeping(module: ProjectFile) -> Iterator[tuple[ast.Assign, Scope]]:
     """The assignments of methods to attributes of `self` on which others call `backward`.
 
     What a `forward` leaves is read where it is called, as by what computes a loss.

@@ -13,6 +13,7 @@ from tpulint.model.names.references import by_name, method_around, positional
 from tpulint.model.names.scopes import FunctionNode, Scope
 from tpulint.model.project.takers import Taker, handed_to_accelerate
 from tpulint.model.syntax.effects import effects, place
+from tpulint.model.syntax.parsed_file import ParsedFile
 from tpulint.model.values.kinds import Instance, Unknown
 from tpulint.model.values.pending import statements
 from tpulint.model.values.typed_file import TypedFile
@@ -71,7 +72,7 @@ def _is_factor(node: ast.expr) -> bool:
     return isinstance(node, ast.Attribute) and dotted(node) is not None
 
 
-def backward_calls(module: TypedFile) -> Iterator[tuple[ast.expr, Scope]]:
+def backward_calls(module: ParsedFile) -> Iterator[tuple[ast.expr, Scope]]:
     """What `backward` is called on in a file, with the scope of the place."""
     for call, scope in module.index.calls.get("backward", ()):
         assert isinstance(call, ast.Call)
@@ -88,7 +89,7 @@ def losses_of(call: ast.Call, name: str | None) -> list[ast.expr]:
     return [call.func.value] if isinstance(call.func, ast.Attribute) else []
 
 
-def loops_around(module: TypedFile, node: ast.expr) -> Iterator[tuple[ast.expr, ast.expr]]:
+def loops_around(module: ParsedFile, node: ast.expr) -> Iterator[tuple[ast.expr, ast.expr]]:
     """The targets of loops and comprehensions around an expression, each with what it runs over."""
     for outer in module.ancestors(node):
         if isinstance(outer, FunctionNode):
@@ -99,7 +100,7 @@ def loops_around(module: TypedFile, node: ast.expr) -> Iterator[tuple[ast.expr, 
             yield from ((one.target, one.iter) for one in outer.generators)
 
 
-def takers(module: TypedFile) -> tuple[Taker, ...]:
+def takers(module: ParsedFile) -> tuple[Taker, ...]:
     """The functions of a file that call `backward` on what they are given."""
     found: dict[Taker, None] = {}
     for loss, scope in backward_calls(module):
@@ -124,7 +125,7 @@ def takers(module: TypedFile) -> tuple[Taker, ...]:
     return tuple(found)
 
 
-def _handing_on(module: TypedFile, taker: Taker) -> Iterator[Taker]:
+def _handing_on(module: ParsedFile, taker: Taker) -> Iterator[Taker]:
     """The functions of a file that hand a loss which they are given to a taker of the same file."""
     last = taker.function.rpartition(".")[2]
     for call, scope in module.index.calls.get(last, ()):
@@ -150,7 +151,7 @@ def _listed(name: str, function: Scope) -> str:
     return name
 
 
-def _behind(names: list[str], function: Scope, module: TypedFile) -> Iterator[str]:
+def _behind(names: list[str], function: Scope, module: ParsedFile) -> Iterator[str]:
     """The parameters that a function makes a loss of; not those that it calls."""
     given = {name for name in positional(function) if name not in ("self", "cls")}
     body = getattr(function.node, "body", [])
@@ -167,7 +168,7 @@ def _behind(names: list[str], function: Scope, module: TypedFile) -> Iterator[st
     yield from sorted((behind & given) - set(_called(function, module)))
 
 
-def _called(function: Scope, module: TypedFile) -> Iterator[str]:
+def _called(function: Scope, module: ParsedFile) -> Iterator[str]:
     """The names that a function calls, or hands to one of the same file that does."""
     for call, name in _calls_by_name(function):
         yield name

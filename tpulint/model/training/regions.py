@@ -10,6 +10,7 @@ from itertools import chain, islice
 from tpulint.model.names.scopes import FunctionNode, Scope
 from tpulint.model.syntax.bound import surely_written
 from tpulint.model.syntax.effects import Effects, effects, is_unconditional
+from tpulint.model.syntax.parsed_file import ParsedFile
 from tpulint.model.training.bearing import bearing_behind
 from tpulint.model.training.boundaries import (
     asks,
@@ -113,7 +114,7 @@ def region(
     return None
 
 
-def _borne(module: TypedFile, learned: Learned, first: ast.stmt, scope: Scope) -> set[str]:
+def _borne(module: ParsedFile, learned: Learned, first: ast.stmt, scope: Scope) -> set[str]:
     """What bears gradients where a block begins, from the blocks around it within the same loop."""
     around = list[list[ast.stmt]]()
     for block, index in islice(blocks_around(module, first), 1, None):
@@ -130,7 +131,7 @@ def _borne(module: TypedFile, learned: Learned, first: ast.stmt, scope: Scope) -
     return through
 
 
-def _is_differentiated_behind(module: TypedFile, branch: ast.If, scope: Scope) -> bool:
+def _is_differentiated_behind(module: ParsedFile, branch: ast.If, scope: Scope) -> bool:
     """Whether a function calls `backward` behind a branch, too: what is in front of it is moved for that."""
     last = branch.end_lineno or branch.lineno
     return any(place is scope and loss.lineno > last for loss, place in backward_calls(module))

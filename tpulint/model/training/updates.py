@@ -6,8 +6,8 @@ import ast
 from collections.abc import Iterator
 
 from tpulint.model.names.scopes import Scope
-from tpulint.model.project.project_file import ProjectFile
 from tpulint.model.syntax.effects import effects
+from tpulint.model.syntax.parsed_file import ParsedFile
 from tpulint.model.training.boundaries import is_without_gradient
 from tpulint.model.training.flow import taken_in
 from tpulint.model.training.regions import Region
@@ -30,7 +30,7 @@ _APART = frozenset({"data", "detach", "requires_grad", "dtype", "shape", "device
 _OTHER_CODE = (ast.Yield, ast.YieldFrom, ast.Await, ast.Lambda, ast.Global, ast.Nonlocal)
 
 
-def update(module: ProjectFile, loop: ast.For, scope: Scope) -> Region | None:
+def update(module: ParsedFile, loop: ast.For, scope: Scope) -> Region | None:
     """Whether the loop only writes to weights, without gradients; the loop as a region, or None.
 
     None also where other code reads variables that the loop writes.
@@ -111,7 +111,7 @@ def _writes(node: ast.AST) -> bool:
     return False
 
 
-def _is_without_gradient(module: ProjectFile, statement: ast.stmt, loop: ast.For, scope: Scope) -> bool:
+def _is_without_gradient(module: ParsedFile, statement: ast.stmt, loop: ast.For, scope: Scope) -> bool:
     """Whether a statement within a loop computes without gradients, or with what is apart from the graph."""
     if is_without_gradient(module, statement, scope) or isinstance(statement, _BLOCKS):
         return True
@@ -136,7 +136,7 @@ def _looked_up(nodes: list[ast.AST]) -> set[str]:
     return {index.id for index in indices if isinstance(index, ast.Name)}
 
 
-def _bound_around(module: ProjectFile, loop: ast.For) -> set[str]:
+def _bound_around(module: ParsedFile, loop: ast.For) -> set[str]:
     """What the loops around one go over."""
     outer = (node.target for node in module.ancestors(loop) if isinstance(node, ast.For))
     return {node.id for target in outer for node in ast.walk(target) if isinstance(node, ast.Name)}

@@ -10,6 +10,8 @@ from typing import NamedTuple
 from tpulint.knowledge.tracing import is_device_word
 from tpulint.model.names.references import is_none_by_default, method_around, positional
 from tpulint.model.names.scopes import FunctionNode, Scope, parameters
+from tpulint.model.project.project_file import ProjectFile
+from tpulint.model.syntax.parsed_file import ParsedFile
 from tpulint.model.values.kinds import NONE, STATIC, UNKNOWN, Kind, Several, Static, Tensor, joined
 from tpulint.model.values.typed_file import TypedFile
 
@@ -24,7 +26,7 @@ _TRANSPARENT = frozenset(
 )
 
 
-def callers(module: TypedFile, scope: Scope) -> Iterator[Scope]:
+def callers(module: ProjectFile, scope: Scope) -> Iterator[Scope]:
     """The traced functions of the file that call a function of it which leaves parameters undeclared."""
     node = scope.node
     if not isinstance(node, ast.FunctionDef):
@@ -36,7 +38,7 @@ def callers(module: TypedFile, scope: Scope) -> Iterator[Scope]:
                 yield function
 
 
-def stepped_through(module: TypedFile, scope: Scope, parameter: str) -> str | None:
+def stepped_through(module: ProjectFile, scope: Scope, parameter: str) -> str | None:
     """The attribute of a method's class that a parameter is named for: `timesteps`, of a `timestep`."""
     if scope.owner is None:
         return None
@@ -45,7 +47,7 @@ def stepped_through(module: TypedFile, scope: Scope, parameter: str) -> str | No
     return attribute if any((cls, attribute) in module.assignments for cls in classes) else None
 
 
-def steps_through(module: TypedFile, scope: Scope) -> bool:
+def steps_through(module: ProjectFile, scope: Scope) -> bool:
     """Whether a method takes an element of what its own class keeps."""
     node = scope.node
     return isinstance(node, ast.FunctionDef) and any(
@@ -77,7 +79,7 @@ def _plain(node: ast.FunctionDef) -> list[ast.arg]:
     return [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
 
 
-def _calls(module: TypedFile, scope: Scope) -> Iterator[tuple[ast.Call, Scope]]:
+def _calls(module: ParsedFile, scope: Scope) -> Iterator[tuple[ast.Call, Scope]]:
     for call, place in module.index.calls.get(scope.name, ()):
         if not isinstance(call, ast.Call):
             continue
@@ -120,7 +122,7 @@ def returned_in_file(module: TypedFile, function: Scope) -> Kind:
     return _abroad(returned)
 
 
-def _is_plain(module: TypedFile, function: Scope, node: ast.FunctionDef) -> bool:
+def _is_plain(module: ParsedFile, function: Scope, node: ast.FunctionDef) -> bool:
     """Whether no decorator changes what a function takes and gives."""
     outer = function.parent
     called = [d.func if isinstance(d, ast.Call) else d for d in node.decorator_list]
@@ -198,7 +200,7 @@ class Walks:
 
 
 def _given(
-    module: TypedFile,
+    module: ParsedFile,
     function: Scope,
     call: ast.Call,
     arguments: list[Kind],

@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterator
 
 from tpulint.model.names.scopes import Scope
+from tpulint.model.syntax.parsed_file import ParsedFile
 from tpulint.model.values.kinds import Kind
 from tpulint.model.values.typed_file import TypedFile
 
@@ -40,7 +41,7 @@ def names_at_hand(module: TypedFile, node: ast.expr, scope: Scope) -> Iterator[t
             yield parameter, kind
 
 
-def _around(module: TypedFile, node: ast.expr, scope: Scope) -> Iterator[ast.stmt]:
+def _around(module: ParsedFile, node: ast.expr, scope: Scope) -> Iterator[ast.stmt]:
     """The statements around a node within its function, innermost first."""
     function = scope.function
     for outer in module.ancestors(node):

@@ -18,7 +18,9 @@ from tpulint.model.names.index import within
 from tpulint.model.names.qualified import dotted
 from tpulint.model.names.references import defaults
 from tpulint.model.names.scopes import FunctionNode, Scope, parameters
+from tpulint.model.project.project_file import ProjectFile
 from tpulint.model.syntax.comments import commented
+from tpulint.model.syntax.parsed_file import ParsedFile
 from tpulint.model.values.across import handed_kind, stepped_through, steps_through
 from tpulint.model.values.kinds import (
     ARRAY,
@@ -117,7 +119,7 @@ def _default_kind(node: ast.expr) -> Kind:
 
 
 def _is_input(
-    module: TypedFile, scope: Scope, number: int, name: str, by_default: dict[str, ast.expr]
+    module: ParsedFile, scope: Scope, number: int, name: str, by_default: dict[str, ast.expr]
 ) -> bool:
     """Whether a parameter is the first of a `forward`, and nothing says that it is a container or a size."""
     if number != 1 or scope.name != "forward" or scope.owner is None or name in by_default:
@@ -184,7 +186,7 @@ def _mentioned_by_shape(node: ast.AST, name: str) -> bool:
     return not plain
 
 
-def annotated_kind(module: TypedFile, node: ast.expr, scope: Scope | None, name: str = "") -> Kind:
+def annotated_kind(module: ProjectFile, node: ast.expr, scope: Scope | None, name: str = "") -> Kind:
     """The kind that an annotation declares; without a scope its names are qualified, and mean themselves."""
     match node:
         case ast.Constant(value=str() as text):
@@ -208,7 +210,7 @@ def annotated_kind(module: TypedFile, node: ast.expr, scope: Scope | None, name:
             return UNKNOWN
 
 
-def _named(module: TypedFile, qualified: str, name: str) -> Kind:
+def _named(module: ProjectFile, qualified: str, name: str) -> Kind:
     if qualified in TENSOR_TYPES:
         return Tensor(dtype=TENSOR_TYPE_DTYPES.get(qualified, ""), root=name)
     if qualified in STATIC_TYPES:
@@ -225,7 +227,7 @@ def _named(module: TypedFile, qualified: str, name: str) -> Kind:
     return Instance(resolved) if module.project.class_(resolved) is not None else UNKNOWN
 
 
-def _subscripted(module: TypedFile, node: ast.Subscript, scope: Scope | None, name: str) -> Kind:
+def _subscripted(module: ProjectFile, node: ast.Subscript, scope: Scope | None, name: str) -> Kind:
     qualified = module.names.qualified(node.value, scope) if scope is not None else dotted(node.value)
     head = (qualified or "").rpartition(".")[2]
     inner = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]

@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterator
 
 from tpulint.knowledge.tensors import READS, TENSOR_ATTRIBUTES
 from tpulint.model.names.scopes import Scope, ScopeKind
+from tpulint.model.project.project_file import ProjectFile
+from tpulint.model.syntax.parsed_file import ParsedFile
 from tpulint.model.values.kinds import Several, Tensor, Unknown
 from tpulint.model.values.typed_file import TypedFile
 
@@ -28,7 +30,7 @@ def pending(
     return list(names)
 
 
-def body_around(module: TypedFile, scope: Scope) -> list[ast.stmt]:
+def body_around(module: ParsedFile, scope: Scope) -> list[ast.stmt]:
     """The statements of the function around a scope, or of the file."""
     around: Scope | None = scope
     while around is not None:
@@ -61,7 +63,7 @@ def _computed(module: TypedFile, target: ast.expr, value: ast.expr | None, scope
             yield target.id
 
 
-def _may_compute(module: TypedFile, value: ast.expr, scope: Scope) -> bool:
+def _may_compute(module: ProjectFile, value: ast.expr, scope: Scope) -> bool:
     """Whether an expression of unknown kind could have started work on the device."""
     if isinstance(value, ast.BinOp):
         return isinstance(value.op, ast.MatMult)
@@ -77,7 +79,7 @@ def _may_compute(module: TypedFile, value: ast.expr, scope: Scope) -> bool:
     return isinstance(value.func, ast.Name | ast.Attribute)
 
 
-def _serves_otherwise(module: TypedFile, name: str, scope: Scope) -> bool:
+def _serves_otherwise(module: ParsedFile, name: str, scope: Scope) -> bool:
     """Whether a name is used as what is no tensor: called, or for attributes that tensors lack."""
     owner = scope.function or module.index.module
     if not owner.evidence.get(name, set()) <= TENSOR_ATTRIBUTES:

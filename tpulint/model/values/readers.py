@@ -10,6 +10,7 @@ from tpulint.knowledge.training import HOOKS
 from tpulint.model.names.references import is_put_back, method_around, positional, references
 from tpulint.model.names.scopes import FunctionNode, Scope
 from tpulint.model.project.project_file import ProjectFile
+from tpulint.model.syntax.parsed_file import ParsedFile
 
 
 class Reader(NamedTuple):
@@ -146,7 +147,7 @@ def handed_by_hooks(module: ProjectFile) -> dict[int, set[str]]:
     return found
 
 
-def registered_hooks(module: ProjectFile) -> Iterator[tuple[ast.expr, Scope, str | None]]:
+def registered_hooks(module: ParsedFile) -> Iterator[tuple[ast.expr, Scope, str | None]]:
     """The hooks that a file registers with modules, each with its scope and the class that does so."""
     for registers in HOOKS:
         for call, place in module.index.calls.get(registers, ()):

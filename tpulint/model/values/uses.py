@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from tpulint.knowledge.tensors import ELEMENTWISE, READS, SIZED_FACTORIES
 from tpulint.model.names.scopes import Scope
+from tpulint.model.syntax.parsed_file import ParsedFile
 from tpulint.model.values.kinds import Data, Several, Static, Tensor
 from tpulint.model.values.typed_file import TypedFile
 
@@ -75,7 +76,7 @@ def _takes_either(module: TypedFile, call: ast.Call, scope: Scope) -> bool:
     return isinstance(module.kind(call.func.value, scope), Tensor)
 
 
-def length_around(module: TypedFile, node: ast.expr, scope: Scope) -> ast.expr | None:
+def length_around(module: ParsedFile, node: ast.expr, scope: Scope) -> ast.expr | None:
     """The expression around a node that reads its length, such as `len(node)`; None if there is none."""
     outer = module.parent(node)
     if isinstance(outer, ast.Call) and outer.args == [node]:

@@ -9,6 +9,7 @@ from typing import NamedTuple
 from tpulint.knowledge.views import COPIED, COPIED_ATTRIBUTES, MAY_COPY, REORDERS, WRITES
 from tpulint.model.names.index import within
 from tpulint.model.names.scopes import FunctionNode, Scope, parameters
+from tpulint.model.syntax.parsed_file import ParsedFile
 from tpulint.model.values.kinds import Several, Static
 from tpulint.model.values.typed_file import TypedFile
 
@@ -52,13 +53,13 @@ def lost_write(module: TypedFile, node: ast.expr, scope: Scope) -> Copied | None
     return None
 
 
-def value_of(module: TypedFile, name: ast.Name) -> ast.expr | None:
+def value_of(module: ParsedFile, name: ast.Name) -> ast.expr | None:
     """The expression that was assigned to a name last; None if it is not certain."""
     found = definition(module, name.id, module.statement(name))
     return found.value if found is not None and not found.iterated else None
 
 
-def is_shared(module: TypedFile, name: ast.Name, scope: Scope) -> bool:
+def is_shared(module: ParsedFile, name: ast.Name, scope: Scope) -> bool:
     """Whether a tensor may have another name; only a result of arithmetic certainly has none."""
     function = scope.function
     value = value_of(module, name)
@@ -102,7 +103,7 @@ def is_slice(module: TypedFile, node: ast.expr, scope: Scope) -> bool:
     return False
 
 
-def _may_be_slice(module: TypedFile, name: ast.Name, scope: Scope) -> bool:
+def _may_be_slice(module: ParsedFile, name: ast.Name, scope: Scope) -> bool:
     """A quick look: whether something is bound to a name that is a slice, or may be one."""
     found = module.names.lookup(name.id, scope)
     owner, bindings = found if found is not None else (scope, [])
@@ -136,7 +137,7 @@ def is_basic(module: TypedFile, index: ast.expr, scope: Scope) -> bool:
     return True
 
 
-def _is_key(module: TypedFile, node: ast.expr, scope: Scope) -> bool:
+def _is_key(module: ParsedFile, node: ast.expr, scope: Scope) -> bool:
     """Whether an index is a parameter for a text, or runs over texts or over the keys of a mapping."""
     if not isinstance(node, ast.Name):
         return False
@@ -215,7 +216,7 @@ def _step(module: TypedFile, node: ast.expr, scope: Scope) -> tuple[ast.expr | N
     return None, ""
 
 
-def _is_dtype(module: TypedFile, call: ast.Call, scope: Scope) -> bool:
+def _is_dtype(module: ParsedFile, call: ast.Call, scope: Scope) -> bool:
     name = module.names.qualified(call.args[0], scope) if call.args else None
     return name is not None and name.startswith("torch.")
 
@@ -224,7 +225,7 @@ def _is_own(node: ast.expr) -> bool:
     return isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "self"
 
 
-def definition(module: TypedFile, name: str, statement: ast.stmt) -> Definition | None:
+def definition(module: ParsedFile, name: str, statement: ast.stmt) -> Definition | None:
     """What gives a name its value at a statement of a function, if that is one place for certain."""
     current = statement
     while True:
@@ -313,7 +314,7 @@ def _names(target: ast.expr) -> set[str]:
     return {node.id for node in ast.walk(target) if isinstance(node, ast.Name)}
 
 
-def read_after(module: TypedFile, found: Copied, write: ast.stmt, scope: Scope) -> bool:
+def read_after(module: ParsedFile, found: Copied, write: ast.stmt, scope: Scope) -> bool:
     """Whether the tensor is read after the write, under the same name."""
     if isinstance(write, ast.Return | ast.Raise):
         return False
@@ -351,7 +352,7 @@ def _overwritten(function: ast.AST, name: str, end: tuple[int, int]) -> Iterator
             yield base
 
 
-def _reads_elements(module: TypedFile, node: ast.Name) -> bool:
+def _reads_elements(module: ParsedFile, node: ast.Name) -> bool:
     outer = module.parent(node)
     if isinstance(outer, ast.Attribute):
         return outer.attr not in _METADATA
@@ -364,7 +365,7 @@ def _reads_elements(module: TypedFile, node: ast.Name) -> bool:
     return not isinstance(outer, ast.Delete)
 
 
-def _follows(module: TypedFile, write: ast.stmt, node: ast.AST) -> bool:
+def _follows(module: ParsedFile, write: ast.stmt, node: ast.AST) -> bool:
     """Whether control can come from a statement to a node behind it, without another round of a loop."""
     around = {id(node), *map(id, module.ancestors(node))}
     inner: ast.AST = write

@@ -22,8 +22,8 @@ def test_every_parsed_file_is_freed_without_collection(monkeypatch: pytest.Monke
     made: list[weakref.ref[Module]] = []
     plain = Module.__init__
 
-    def noted(self: Module, source: Source, place: ModulePath) -> None:
-        plain(self, source, place)
+    def noted(self: Module, source: Source, module_path: ModulePath) -> None:
+        plain(self, source, module_path)
         made.append(weakref.ref(self))
 
     monkeypatch.setattr(Module, "__init__", noted)

@@ -24,7 +24,9 @@ def parse_project() -> Callable[[Mapping[str, str]], dict[str, Module]]:
 
     def parse(files: Mapping[str, str]) -> dict[str, Module]:
         units = as_units({name: textwrap.dedent(text).encode() for name, text in files.items()})
-        modules = {name: Module(Source.decode(name, unit.data), unit.place) for name, unit in units.items()}
+        modules = {
+            name: Module(Source.decode(name, unit.data), unit.module_path) for name, unit in units.items()
+        }
         project = link([module.facts() for module in modules.values()])
         for module in modules.values():
             module.enter(project)

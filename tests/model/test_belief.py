@@ -19,7 +19,7 @@ OWN = sorted((ROOT / "tpulint" / "model").rglob("[a-z]*.py"))
 
 def entered(path: str, data: bytes) -> Module:
     (unit,) = as_units({path: data}).values()
-    module = Module(Source.decode(unit.path, unit.data), unit.place)
+    module = Module(Source.decode(unit.path, unit.data), unit.module_path)
     module.enter(link([module.facts()]))
     return module
 

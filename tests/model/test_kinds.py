@@ -68,7 +68,7 @@ def wanted(text: str) -> dict[int, str]:
 def revealed(path: str, text: str) -> dict[int, str]:
     """Row and spelling of every assigned value."""
     (unit,) = as_units({path.removesuffix(".txt") + ".py": text.encode()}).values()
-    module = Module(Source.decode(unit.path, unit.data), unit.place)
+    module = Module(Source.decode(unit.path, unit.data), unit.module_path)
     module.enter(link([module.facts()]))
     told: dict[int, str] = {}
     for scope in (module.index.module, *module.index.functions):

@@ -15,7 +15,7 @@ from tpulint.source import Source
 def qualified(text: str) -> str | None:
     """The qualified name of what the last call in a text calls."""
     (unit,) = as_units({"main.py": text.encode()}).values()
-    module = Module(Source.decode(unit.path, unit.data), unit.place)
+    module = Module(Source.decode(unit.path, unit.data), unit.module_path)
     calls = [(node, scope) for node, scope in module.index.nodes[ast.Call] if isinstance(node, ast.Call)]
     node, scope = max(calls, key=lambda place: (place[0].lineno, place[0].col_offset))
     return module.names.qualified(node.func, scope)
@@ -53,7 +53,7 @@ def test_global_and_nonlocal_names_are_resolved(body: str, expected: str | None)
 def test_names_from_star_imports_of_the_project_are_resolved() -> None:
     files = {"utils.py": b"import torch\n", "main.py": b"from utils import *\ntorch.zeros(3)\n"}
     units = as_units(files)
-    modules = {path: Module(Source.decode(path, unit.data), unit.place) for path, unit in units.items()}
+    modules = {path: Module(Source.decode(path, unit.data), unit.module_path) for path, unit in units.items()}
     project = link([module.facts() for module in modules.values()])
     main = modules["main.py"]
     main.enter(project)

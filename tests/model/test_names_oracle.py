@@ -71,8 +71,8 @@ class Ours:
     def __init__(self, path: Path) -> None:
         (unit,) = as_units({str(path): path.read_bytes()}).values()
         self.source = Source.decode(unit.path, unit.data)
-        self.place = unit.place
-        self.module = Module(self.source, unit.place)
+        self.module_path = unit.module_path
+        self.module = Module(self.source, unit.module_path)
 
     def reads(self) -> Iterator[tuple[ast.Name | ast.Attribute, scopes.Scope]]:
         """Every plain or dotted name that is read, and the scope it is read in."""
@@ -231,8 +231,8 @@ def _dotted(node: cst.CSTNode | None) -> str:
 def differences(path: Path) -> tuple[int, list[str]]:
     """How many names of a file were compared, and where we do not say what we must."""
     ours = Ours(path)
-    name = ours.place.name
-    theirs = Theirs(ours.source.text, name, name if ours.place.package else name.rpartition(".")[0])
+    name = ours.module_path.name
+    theirs = Theirs(ours.source.text, name, name if ours.module_path.package else name.rpartition(".")[0])
     compared, found = 0, []
     for node, scope in ours.reads():
         other = theirs.at.get(ours.span(node))

@@ -110,5 +110,5 @@ def believed(module: Module, seed: int | None) -> list[dict[int, Kind]]:
 @pytest.mark.parametrize("text", TEXTS.values(), ids=TEXTS)
 def test_inferred_types_do_not_depend_on_the_order_of_queries(text: str) -> None:
     (unit,) = as_units({"package/module.py": text.encode()}).values()
-    module = Module(Source.decode(unit.path, unit.data), unit.place)
+    module = Module(Source.decode(unit.path, unit.data), unit.module_path)
     assert all(believed(module, None) == believed(module, seed) for seed in range(4))

@@ -45,7 +45,7 @@ def project(
 ) -> ProjectFacts:
     contents = written(files)
     modules = [
-        Module(Source.decode(path, unit.data), unit.place) for path, unit in as_units(contents).items()
+        Module(Source.decode(path, unit.data), unit.module_path) for path, unit in as_units(contents).items()
     ]
     return link([module.facts() for module in modules], trace_roots, certainty)
 

@@ -19,7 +19,7 @@ def lost(body: str) -> list[str]:
     """The tensors that the indexed assignments of a `forward` do not reach, in the order of the text."""
     text = HEAD + "".join(f"        {line}\n" for line in body.split("\n"))
     (unit,) = as_units({"net.py": text.encode()}).values()
-    module = Module(Source.decode(unit.path, unit.data), unit.place)
+    module = Module(Source.decode(unit.path, unit.data), unit.module_path)
     module.enter(link([module.facts()]))
     writes = [
         (node, scope)

@@ -38,12 +38,12 @@ RECURSION_LIMIT = 12_000
 class Unit:
     """One file to analyse.
 
-    `path` is absolute, or what standard input is called. `place` says under which name it is imported.
+    `path` is absolute, or what standard input is called. `module_path` says under which name it is imported.
     """
 
     path: str
     data: bytes
-    place: ModulePath
+    module_path: ModulePath
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +167,7 @@ class RuleError(Exception):
 
 def parsed(unit: Unit) -> Module:
     """A file, parsed; what `Source.decode` and `Module` raise is the caller's."""
-    return Module(Source.decode(unit.path, unit.data), unit.place)
+    return Module(Source.decode(unit.path, unit.data), unit.module_path)
 
 
 def _kept(module: Module, found: Iterable[Finding]) -> tuple[Finding, ...]:

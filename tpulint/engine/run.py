@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from tpulint.digest import digest
 from tpulint.engine.cache import Cache, FileCache, tool_digest
 from tpulint.engine.desk import Desk, Summary, Unit, Verdict
-from tpulint.engine.places import places
+from tpulint.engine.module_paths import module_paths
 from tpulint.engine.shipped import users_own
 from tpulint.finding import FileError, Finding
 from tpulint.knowledge.runtime import is_of_runtime
@@ -81,7 +81,7 @@ def read(files: Sequence[Path], stdin: tuple[str, bytes] | None) -> tuple[dict[s
 
 def as_units(contents: Mapping[str, bytes]) -> dict[str, Unit]:
     """Files as units of one project, each with its place in it."""
-    found = places(contents)
+    found = module_paths(contents)
     return {path: Unit(path, data, found[path]) for path, data in contents.items()}
 
 
@@ -147,7 +147,9 @@ def _summaries(units: Mapping[str, Unit], desks: _Desks, cache: Cache | None) ->
     if cache is None:
         return dict(desks.summarise(list(units.values())))
     tool = tool_digest()
-    keys = {path: digest(tool, "facts", path, repr(unit.place), unit.data) for path, unit in units.items()}
+    keys = {
+        path: digest(tool, "facts", path, repr(unit.module_path), unit.data) for path, unit in units.items()
+    }
     known = cache.get(keys.values())
     summaries: dict[str, Summary] = {path: known[k] for path, k in keys.items() if k in known}
     new = dict(desks.summarise([unit for path, unit in units.items() if path not in summaries]))
@@ -166,7 +168,7 @@ def _verdicts(
     if cache is None:
         return dict(desks.judge([units[path] for path in names], project))
     tool, answers = tool_digest(), Answers(project)
-    keys = {p: digest(tool, "findings", p, repr(units[p].place), units[p].data) for p in names}
+    keys = {p: digest(tool, "findings", p, repr(units[p].module_path), units[p].data) for p in names}
     known = cache.get(keys.values())
     verdicts: dict[str, Verdict] = {
         path: verdict

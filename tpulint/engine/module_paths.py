@@ -1,4 +1,4 @@
-"""Under which names the files of a project are imported."""
+"""The module paths of the files of a project: the names under which they are imported."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ def plain_name(path: str, apart: Container[str] = ()) -> tuple[str, bool]:
     return ".".join(reversed(parts)) or stem, package
 
 
-def places(contents: Mapping[str, bytes]) -> dict[str, ModulePath]:
-    """A place for each file; files that would share a name get names of their own."""
+def module_paths(contents: Mapping[str, bytes]) -> dict[str, ModulePath]:
+    """The module path of each file; files that would share a name get names of their own."""
     folders: dict[str, list[str]] = defaultdict(list)
     for path in sorted(contents):
         folders[os.path.dirname(path)].append(path)

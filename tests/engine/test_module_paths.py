@@ -43,7 +43,7 @@ def test_a_script_beside_init_py_has_its_plain_name_as_module_path(
         (folder / path).write_text(text)
     paths = [*folder.rglob("*.py"), *tmp_path.glob("*.py")]
     units = as_units({str(path): path.read_bytes() for path in paths})
-    assert name == units[str(folder / "main.py")].place.name
+    assert name == units[str(folder / "main.py")].module_path.name
 
 
 def test_a_file_named_like_a_library_keeps_its_package_path(tmp_path: Path) -> None:
@@ -54,4 +54,4 @@ def test_a_file_named_like_a_library_keeps_its_package_path(tmp_path: Path) -> N
     (folder / "pesq.py").write_text("from pesq import pesq\n\nscore = pesq\n")
     (folder / "gated.py").write_text("from lib.checks import check\n")
     units = as_units({str(path): path.read_bytes() for path in tmp_path.rglob("*.py")})
-    assert "lib.audio.pesq" == units[str(folder / "pesq.py")].place.name
+    assert "lib.audio.pesq" == units[str(folder / "pesq.py")].module_path.name

@@ -8,6 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import TypeAlias
+
+from tpulint.plan import Import, Rewrite
 
 
 class Applicability(StrEnum):
@@ -53,30 +56,34 @@ class Span:
 
 @dataclass(frozen=True, slots=True, order=True)
 class Edit:
-    """Replace the text of `span` by `content`; the locations are those of the span's two ends."""
+    """A rewrite as reports give it: replace the text of `span` by `content`.
+
+    The locations are those of the span's two ends.
+    """
 
     span: Span
     content: str
     location: Location
     end_location: Location
 
-    def swallows(self, other: Edit) -> bool:
-        """Whether it deletes what another one changes."""
-        within = self.span.start <= other.span.start and other.span.end <= self.span.end
-        return within and not self.content and self.span != other.span
-
 
 @dataclass(frozen=True, slots=True)
 class Fix:
-    """A set of edits to one file that lands whole or not at all; `title` is a verb phrase.
+    """Rewrites of one file that land together or not at all; `title` is a verb phrase.
 
+    It has the imports that the rewritten code needs.
     Where it `serves_cuda`, what it leaves is right on CUDA, too, and is the same there with `--keep-gpu`.
     """
 
     title: str
-    edits: tuple[Edit, ...]
+    rewrites: tuple[Rewrite, ...]
     applicability: Applicability
+    imports: tuple[Import, ...] = ()
     serves_cuda: bool = False
+
+
+#: The edits that a fix makes of its file, by the file's path and the fix.
+Edits: TypeAlias = dict[tuple[str, Fix], tuple[Edit, ...]]
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,9 +11,12 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import pytest
 
-from tpulint.finding import Applicability
+from tpulint.finding import Applicability, Fix
 from tpulint.fixture import Case, cases, strip_wants
 from tpulint.registry import rules
+from tpulint.rewrite.apply import File
+from tpulint.rewrite.render import Rendering
+from tpulint.source import Source
 from tpulint.testing import fixed, unmet
 
 if TYPE_CHECKING:
@@ -114,7 +117,7 @@ def test_messages_titles_and_chains_are_in_style(
 
 
 @each_case
-def test_findings_are_within_the_text_and_edits_do_not_overlap(case: Case, examined: Examine) -> None:
+def test_findings_are_within_the_text(case: Case, examined: Examine) -> None:
     texts = {str(case.folder / relative): text for relative, text in case.before.items()}
     for finding in examined(case).findings:
         lines = texts[finding.path].splitlines()
@@ -125,10 +128,28 @@ def test_findings_are_within_the_text_and_edits_do_not_overlap(case: Case, exami
         assert end.column <= len(lines[end.row - 1]) + 1
         for step in finding.related:
             assert 1 <= step.location.row <= len(texts[step.path].splitlines())
+
+
+@each_case
+def test_each_fix_alone_can_be_carried_out_and_rendered_as_edits(case: Case, examined: Examine) -> None:
+    texts = {str(case.folder / relative): text for relative, text in case.before.items()}
+    fixes: dict[str, dict[Fix, None]] = {}
+    for finding in examined(case).findings:
         if finding.fix is not None:
-            edits = sorted(finding.fix.edits)
-            assert list(finding.fix.edits) == edits
+            fixes.setdefault(finding.path, {})[finding.fix] = None
+    for path, given in fixes.items():
+        source = Source(path, texts[path])
+        file, rendering = File(source), Rendering(source)
+        for fix in given:
+            text, applied = file.apply([fix])
+            assert applied == (fix,)
+            edits = list(rendering.edits(fix))
+            assert edits == sorted(edits)
             assert [pair for pair in pairwise(edits) if pair[0].span.end > pair[1].span.start] == []
+            edited = texts[path]
+            for edit in reversed(edits):
+                edited = edited[: edit.span.start] + edit.content + edited[edit.span.end :]
+            assert edited == text
 
 
 @each_case

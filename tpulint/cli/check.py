@@ -11,7 +11,7 @@ import click
 from tpulint import __version__
 from tpulint.cli.options import COLOR, EXIT_ZERO, FORMAT, INPUT, NO_CACHE, cli, given_input
 from tpulint.cli.output import CLEAN, FINDINGS, finish, write
-from tpulint.finding import FileError, Finding
+from tpulint.finding import Edits, FileError, Finding
 from tpulint.invocation import place_asked_for
 
 if TYPE_CHECKING:
@@ -63,11 +63,18 @@ def check(
         analysis = analyse(given.files, given.settings, jobs=jobs, cache=not no_cache, stdin=given.stdin)
         findings = analysis.findings
         errors += analysis.errors
-    from tpulint.report.formats import render
+    from tpulint.report.formats import has_edits, render
     from tpulint.report.paint import Paint, paint_for
 
     paint = Paint(on=color == "always") if output_file else paint_for(sys.stdout, color)
-    report = render(findings, errors, output_format, paint, statistics=statistics, summary=not quiet)
+    edits: Edits = {}
+    if has_edits(output_format) and not statistics:
+        from tpulint.engine.edits import edits_of
+
+        edits = edits_of(findings, dict([given.stdin]) if given.stdin else {})
+    report = render(
+        findings, errors, output_format, paint, edits=edits, statistics=statistics, summary=not quiet
+    )
     if output_file is None:
         write(report)
     else:

@@ -11,7 +11,7 @@ import click
 
 from tpulint.cli.options import COLOR, EXIT_ZERO, FORMAT, INPUT, NO_CACHE, cli, given_input
 from tpulint.cli.output import CLEAN, ERROR, FINDINGS, complain, finish, write
-from tpulint.finding import FileError
+from tpulint.finding import Edits, FileError
 
 if TYPE_CHECKING:
     from tpulint.engine.change import Change
@@ -67,7 +67,7 @@ def fix(
         return finish(errors, CLEAN)
     from tpulint.engine.fix import fix as fixed
     from tpulint.engine.supply import declarations_for, newly_importing, vendoring_folder
-    from tpulint.report.formats import is_text, render
+    from tpulint.report.formats import has_edits, is_text, render
     from tpulint.report.paint import paint_for
 
     result = fixed(
@@ -120,7 +120,12 @@ def fix(
         names = {rule.code: rule.name for rule in rules()}
         extended = [change.path for change in declared]
         write(applied(result.applied, names, extended, result.tests, paint), stream)
-    write(render(result.remaining, errors, output_format, paint, summary=summary), stream)
+    edits: Edits = {}
+    if has_edits(output_format):
+        from tpulint.engine.edits import edits_of
+
+        edits = edits_of(result.remaining, {change.path: change.data for change in result.changes})
+    write(render(result.remaining, errors, output_format, paint, edits=edits, summary=summary), stream)
     if summary:
         write(
             next_steps(

@@ -17,7 +17,6 @@ from tpulint.engine.files_with_tests import left_alone
 from tpulint.engine.line_length import Widths
 from tpulint.engine.run import Analysis, analyse_units, open_cache, read
 from tpulint.finding import Applicability, FileError, Finding, Fix
-from tpulint.fixes import apply
 from tpulint.model.syntax.undefined import undefined_names
 from tpulint.settings import Settings
 from tpulint.source import Source, SourceError
@@ -243,7 +242,15 @@ def fix_once(unit: Unit, findings: Sequence[Finding]) -> tuple[Unit, Counter[str
 def _attempt(
     unit: Unit, source: Source, codes: Mapping[Fix, str]
 ) -> tuple[Unit, Counter[str]] | FileError | None:
-    text, taken = apply(source.text, codes)
+    from tpulint.rewrite.apply import (  # LibCST is imported only where something is rewritten
+        File,
+        RefusedError,
+    )
+
+    try:
+        text, taken = File(source).apply(codes)
+    except RefusedError as error:
+        return FileError(unit.path, f"cannot be fixed: {error}")
     applied = Counter(codes[fix] for fix in taken)
     if text == source.text:
         return None

@@ -5,15 +5,15 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 
-from tpulint.finding import Edit, Finding, Fix, Location, Related
+from tpulint.finding import Edit, Edits, Finding, Fix, Location, Related
 
 
-def render(findings: Sequence[Finding]) -> str:
+def render(findings: Sequence[Finding], edits: Edits) -> str:
     """A list with an object for each finding."""
-    return json.dumps([as_object(finding) for finding in findings], indent=2) + "\n"
+    return json.dumps([as_object(finding, edits) for finding in findings], indent=2) + "\n"
 
 
-def as_object(finding: Finding) -> Mapping[str, object]:
+def as_object(finding: Finding, edits: Edits) -> Mapping[str, object]:
     """One finding in plain JSON values."""
     return {
         "code": finding.code,
@@ -22,7 +22,7 @@ def as_object(finding: Finding) -> Mapping[str, object]:
         "filename": finding.path,
         "location": _location(finding.location),
         "end_location": _location(finding.end_location),
-        "fix": None if finding.fix is None else _fix(finding.fix),
+        "fix": None if finding.fix is None else _fix(finding.fix, edits.get((finding.path, finding.fix), ())),
         "related": [_related(step) for step in finding.related],
         "url": finding.url,
     }
@@ -32,11 +32,11 @@ def _location(location: Location) -> Mapping[str, int]:
     return {"row": location.row, "column": location.column}
 
 
-def _fix(fix: Fix) -> Mapping[str, object]:
+def _fix(fix: Fix, edits: tuple[Edit, ...]) -> Mapping[str, object]:
     return {
         "title": fix.title,
         "applicability": fix.applicability.value,
-        "edits": [_edit(edit) for edit in fix.edits],
+        "edits": [_edit(edit) for edit in edits],
     }
 
 

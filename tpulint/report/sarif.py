@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from tpulint import __version__
-from tpulint.finding import Applicability, FileError, Finding, Fix, Location
+from tpulint.finding import Applicability, Edit, Edits, FileError, Finding, Fix, Location
 
 if TYPE_CHECKING:
     from tpulint.rules_api import Rule
@@ -20,7 +20,9 @@ _HOME = "https://github.com/tpulint/tpulint"
 _BASE = "SRCROOT"
 
 
-def render(findings: Sequence[Finding], errors: Sequence[FileError], rules: Sequence[Rule]) -> str:
+def render(
+    findings: Sequence[Finding], errors: Sequence[FileError], rules: Sequence[Rule], edits: Edits
+) -> str:
     """One run, with the rules that it found something for and the files that it could not read."""
     described = {rule.code: rule for rule in rules}
     codes = sorted({finding.code for finding in findings})
@@ -49,7 +51,7 @@ def render(findings: Sequence[Finding], errors: Sequence[FileError], rules: Sequ
                 ],
             }
         ],
-        "results": [_result(finding, codes.index(finding.code)) for finding in findings],
+        "results": [_result(finding, codes.index(finding.code), edits) for finding in findings],
     }
     return json.dumps({"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}, indent=2) + "\n"
 
@@ -65,7 +67,7 @@ def _rule(code: str, name: str, rule: Rule | None) -> Mapping[str, object]:
     return described
 
 
-def _result(finding: Finding, index: int) -> Mapping[str, object]:
+def _result(finding: Finding, index: int, edits: Edits) -> Mapping[str, object]:
     result: dict[str, object] = {
         "ruleId": finding.code,
         "ruleIndex": index,
@@ -92,16 +94,14 @@ def _result(finding: Finding, index: int) -> Mapping[str, object]:
             }
             for number, step in enumerate(finding.related, 1)
         ]
-    if (
-        finding.fix is not None
-        and finding.fix.edits
-        and finding.fix.applicability is not Applicability.DISPLAY
-    ):
-        result["fixes"] = [_fix(finding.path, finding.fix)]
+    if finding.fix is not None and finding.fix.applicability is not Applicability.DISPLAY:
+        replacements = edits.get((finding.path, finding.fix))
+        if replacements:
+            result["fixes"] = [_fix(finding.path, finding.fix, replacements)]
     return result
 
 
-def _fix(path: str, fix: Fix) -> Mapping[str, object]:
+def _fix(path: str, fix: Fix, edits: tuple[Edit, ...]) -> Mapping[str, object]:
     return {
         "description": {"text": f"{fix.title} ({fix.applicability.value})"},
         "artifactChanges": [
@@ -112,7 +112,7 @@ def _fix(path: str, fix: Fix) -> Mapping[str, object]:
                         "deletedRegion": _region(edit.location, edit.end_location),
                         "insertedContent": {"text": edit.content},
                     }
-                    for edit in fix.edits
+                    for edit in edits
                 ],
             }
         ],

@@ -6,7 +6,7 @@ each of these nodes, with a `Context`, which says what the code means and builds
 answers. The tables in `tpulint.knowledge` may be imported, too.
 """
 
-from tpulint.finding import Applicability, Edit, Finding, Fix, Location, Related, Span
+from tpulint.finding import Applicability, Finding, Fix, Location, Related, Span
 from tpulint.model.names.scopes import FunctionNode, Scope, ScopeKind
 from tpulint.model.project.trace_path import Certainty
 from tpulint.model.values.kinds import (
@@ -21,6 +21,7 @@ from tpulint.model.values.kinds import (
     Tensor,
     Unknown,
 )
+from tpulint.plan import Change, Import, Rewrite
 from tpulint.rules_api.context import Context
 from tpulint.rules_api.rule import Rule
 
@@ -29,17 +30,19 @@ __all__ = [
     "Applicability",
     "Array",
     "Certainty",
+    "Change",
     "Context",
     "Data",
     "Device",
-    "Edit",
     "Finding",
     "Fix",
     "FunctionNode",
+    "Import",
     "Instance",
     "Kind",
     "Location",
     "Related",
+    "Rewrite",
     "Rule",
     "Scope",
     "ScopeKind",

@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 import ast
-import re
-from collections.abc import Callable, Collection, Iterable, Iterator
-from dataclasses import replace
+from collections.abc import Callable, Collection, Iterator
 from functools import cached_property
 from typing import Protocol, TypeVar
 
-from tpulint.editing import Editing
-from tpulint.finding import Applicability, Edit, Finding, Fix, Location, Related, Span
-from tpulint.formatted import within
+from tpulint.finding import Applicability, Finding, Fix, Location, Related, Span
 from tpulint.knowledge.runtime import DISABLE, ENABLE, PACKAGE
 from tpulint.model.module import Module
 from tpulint.model.names.scopes import Scope
 from tpulint.model.project.trace_path import TracePath
-from tpulint.model.syntax.aliases import in_own_words
 from tpulint.model.syntax.imports import respelled
 from tpulint.model.values.kinds import Instance, Kind
 from tpulint.model.values.pending import body_around
+from tpulint.plan import Change, Import, Rewrite
 from tpulint.rules_api.devices import Devices
+from tpulint.rules_api.editing import Editing
+from tpulint.rules_api.fixes import assembled, within_formatted
 from tpulint.rules_api.names import Names
 from tpulint.rules_api.program import Program
 from tpulint.rules_api.trace import Trace
@@ -28,8 +26,6 @@ from tpulint.rules_api.types import Types
 from tpulint.source import Source
 
 _T = TypeVar("_T")
-#: The name of the torchax device, as a string of Python's.
-_DEVICE = re.compile(r"""(["'])jax\1""")
 
 
 class Reporter(Protocol):
@@ -266,13 +262,9 @@ class Context(Editing):
         """Whether this project defines the method in the class."""
         return self.types.defines_method(kind.cls, name)
 
-    def respelled(self, statement: ast.ImportFrom, alias: ast.alias, target: str) -> Edit:
-        """The edit that imports one name of a statement from elsewhere, under the name that it had."""
-        source, span = self.module.source, self.span(statement)
-        start = source.line_starts[source.location(span.start).row - 1]
-        before = source.text[start : span.start]
-        indent = before if not before.strip() else ""
-        return self.edit(span, respelled(statement, alias, target, indent, source.newline))
+    def respelled(self, statement: ast.ImportFrom, alias: ast.alias, target: str) -> Rewrite:
+        """The rewrite that imports one name of a statement from elsewhere, under the name that it had."""
+        return self.replace(statement, self.lines(statement, *respelled(statement, alias, target)))
 
     # END FLAT
 
@@ -325,7 +317,7 @@ class Context(Editing):
             if not self.stands(node):
                 fix, span = None, self.span(formatted[-1])
             elif fix is not None:
-                fix = within(self.module.source, formatted[0], fix) if len(formatted) == 1 else None
+                fix = within_formatted(self.module, formatted[0], fix) if len(formatted) == 1 else None
         return self.finding_at(span, message, fix, related or self._chain())
 
     def stands(self, node: ast.expr | ast.stmt) -> bool:
@@ -364,7 +356,7 @@ class Context(Editing):
     def fix(
         self,
         title: str,
-        *edits: Edit,
+        *changes: Change,
         applicability: Applicability = Applicability.SAFE,
         serves_cuda: bool = False,
     ) -> Fix:
@@ -372,28 +364,24 @@ class Context(Editing):
 
         So does one that writes the torchax device into a program that does not enter the torchax environment:
         the program would raise until the fix that enters it, which is unsafe, is applied as well.
-        An edit within what another one deletes goes with it.
+        A rewrite within what another one deletes goes with it.
         """
-        source = self.module.source
-        edits = tuple(in_own_words(self.module, edits))
-        deletions = [edit for edit in edits if not edit.content]
-        edits = tuple(edit for edit in edits if not any(other.swallows(edit) for other in deletions))
-        if applicability is Applicability.SAFE and any(source.comments_within(edit.span) for edit in edits):
-            kept = "".join(edit.content for edit in edits)
-            if not all(comment in kept for edit in edits for comment in _comments(source.text, edit.span)):
-                applicability = Applicability.UNSAFE
-        writes_device = any(_writes_device(source.text, edit) for edit in edits)
-        if applicability is Applicability.SAFE and writes_device and not self._enters_environment:
-            applicability = Applicability.UNSAFE
-        return Fix(_one_line(title), tuple(_imports_ahead(edits)), applicability, serves_cuda)
+        return assembled(
+            self.module,
+            _one_line(title),
+            changes,
+            applicability,
+            serves_cuda=serves_cuda,
+            in_torchax=self._enters_environment,
+        )
 
     @property
     def _enters_environment(self) -> bool:
         """Whether a program that the file is a part of enters the torchax environment."""
         return self.module.name in self.module.project.programs.entering
 
-    def runtime_import(self, name: str = "") -> tuple[Edit, ...] | None:
-        """Edits that import the runtime, or a name of it; None where its name means something else."""
+    def runtime_import(self, name: str = "") -> tuple[Import, ...] | None:
+        """What imports the runtime, or a name of it; None where its name means something else."""
         return self.imports(f"from {PACKAGE} import {name}" if name else f"import {PACKAGE}")
 
     def runtime_fix(self, title: str, entry: ast.Call | None = None) -> Fix | None:
@@ -425,30 +413,3 @@ class Context(Editing):
 def _one_line(text: str) -> str:
     """A message or title that may quote code of several lines."""
     return " ".join(text.split()) if "\n" in text or "\r" in text else text
-
-
-def _imports_ahead(edits: Iterable[Edit]) -> Iterator[Edit]:
-    """Edits in their order, but what is inserted where imports are stands behind these, as one edit."""
-    places: dict[Span, list[Edit]] = {}
-    for edit in sorted(set(edits)):
-        places.setdefault(edit.span, []).append(edit)
-    for span, here in places.items():
-        imports = [edit for edit in here if edit.content.startswith(("import ", "from "))]
-        if span.start == span.end and 0 < len(imports) < len(here):
-            behind = [edit for edit in here if edit not in imports]
-            yield replace(here[0], content="".join(edit.content for edit in (*imports, *behind)))
-        else:
-            yield from here
-
-
-def _writes_device(text: str, edit: Edit) -> bool:
-    """Whether an edit names the torchax device where the code did not."""
-    before = text[edit.span.start : edit.span.end]
-    return _DEVICE.search(edit.content) is not None and _DEVICE.search(before) is None
-
-
-def _comments(text: str, span: Span) -> Iterator[str]:
-    for line in text[span.start : span.end].splitlines():
-        _, mark, comment = line.partition("#")
-        if mark:
-            yield comment.strip()

@@ -39,7 +39,7 @@ from collections.abc import Iterator
 
 from tpulint.knowledge.runtime import PACKAGE
 from tpulint.knowledge.waiting import WAIT_FOR_ALL, WAITS
-from tpulint.rules_api import Applicability, Context, Edit, Finding, Fix, Rule
+from tpulint.rules_api import Applicability, Change, Context, Finding, Fix, Rule
 from tpulint.rules_api.syntax import is_name
 
 rule = Rule("TPU202", "time measured with CUDA events", module=__name__, fix=Applicability.UNSAFE)
@@ -74,7 +74,7 @@ def _on_the_clock(ctx: Context) -> Fix | None:
     if not names or imports is None:
         return None
     records: dict[int, ast.stmt] = {}
-    edits: dict[Edit, None] = {ctx.delete(statement): None for statement in made}
+    edits: dict[Change, None] = {ctx.delete(statement): None for statement in made}
     for node in ast.walk(owner):
         if not isinstance(node, ast.Name) or node.id not in names or isinstance(node.ctx, ast.Store):
             continue
@@ -156,7 +156,7 @@ def _synchronizes(statement: ast.stmt, ctx: Context) -> bool:
     )
 
 
-def _reading(statement: ast.stmt, pending: list[str], ctx: Context) -> Iterator[Edit]:
+def _reading(statement: ast.stmt, pending: list[str], ctx: Context) -> Iterator[Change]:
     """The edits that read the clock in place of `record()`, and remove the synchronization after it."""
     assert isinstance(statement, ast.Expr)
     record = statement.value
@@ -175,7 +175,7 @@ def _reading(statement: ast.stmt, pending: list[str], ctx: Context) -> Iterator[
         yield ctx.delete(following[0])
 
 
-def _difference(call: ast.Call, start: str, end: str, ctx: Context) -> Edit:
+def _difference(call: ast.Call, start: str, end: str, ctx: Context) -> Change:
     outer = ctx.parent(call)
     right = isinstance(outer, ast.BinOp) and (outer.right is call or isinstance(outer.op, ast.Pow))
     tight = right or isinstance(outer, ast.UnaryOp | ast.Attribute | ast.Subscript)

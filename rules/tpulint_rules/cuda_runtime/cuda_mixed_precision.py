@@ -77,7 +77,7 @@ import ast
 from collections.abc import Iterator
 
 from tpulint.knowledge.runtime import DISTRIBUTION
-from tpulint.rules_api import Applicability, Context, Device, Edit, Finding, Fix, Rule, Span
+from tpulint.rules_api import Applicability, Change, Context, Device, Finding, Fix, Rule
 from tpulint.rules_api.syntax import is_name
 
 rule = Rule(
@@ -178,7 +178,7 @@ def _on_jax(call: ast.Call, name: str, ctx: Context) -> Fix | None:
     """The fix that names the device `"jax"`, for which `autocast` computes in bfloat16 with the runtime."""
     if not ctx.serves_device:
         return None
-    edits: list[Edit] = []
+    edits: list[Change] = []
     torch = ctx.imports("import torch")
     if torch is None:
         return None
@@ -198,7 +198,7 @@ def _on_jax(call: ast.Call, name: str, ctx: Context) -> Fix | None:
     return ctx.fix(_TITLE, *edits, applicability=Applicability.UNSAFE, serves_cuda=True)
 
 
-def _counts_moved_out(outer: ast.AST | None, ctx: Context) -> Iterator[Edit]:
+def _counts_moved_out(outer: ast.AST | None, ctx: Context) -> Iterator[Change]:
     """Edits that move the sums of logged numbers at the end of a block, `total += loss.item()`, behind it.
 
     They are no part of the computation that JAX compiles.
@@ -207,16 +207,15 @@ def _counts_moved_out(outer: ast.AST | None, ctx: Context) -> Iterator[Edit]:
     if not isinstance(block, ast.With) or block.body[0].lineno == block.lineno:
         return
     source = ctx.source
-    start = source.line_starts[block.lineno - 1]
-    indent = source.text[start : ctx.span(block).start]
+    count = 0
     for statement in reversed(block.body[1:]):
         calls = [node for node in ast.walk(statement) if isinstance(node, ast.Call)]
         is_read = any(isinstance(node.func, ast.Attribute) and node.func.attr == "item" for node in calls)
-        begin = source.line_starts[statement.lineno - 1]
-        before = source.text[begin : ctx.span(statement).start]
-        if not isinstance(statement, ast.AugAssign) or not is_read or before.strip() or indent.strip():
-            return
-        yield ctx.edit(Span(begin, ctx.span(statement).start), indent)
+        if not isinstance(statement, ast.AugAssign) or not is_read or source.shares_row(statement):
+            break
+        count += 1
+    if count and not source.ahead_of(block).strip():
+        yield ctx.move_out(block, count)
 
 
 def _named(call: ast.Call, ctx: Context) -> list[str] | None:
@@ -230,7 +229,7 @@ def _named(call: ast.Call, ctx: Context) -> list[str] | None:
 def _without_autocast(call: ast.Call, ctx: Context) -> Fix | None:
     outer = ctx.parent(call)
     statement = ctx.statement(call)
-    edits: tuple[Edit, ...] | None
+    edits: tuple[Change, ...] | None
     title = "remove `autocast` and keep the code inside"
     if isinstance(outer, ast.withitem):
         edits = ctx.unwrap(statement, outer) if isinstance(statement, ast.With) else None
@@ -253,7 +252,7 @@ def _without_scaler(call: ast.Call, ctx: Context) -> Fix | None:
     target = statement.targets[0]
     if not isinstance(target, ast.Name) or _is_bound_elsewhere(target, ctx):
         return None
-    edits = [ctx.delete(statement)]
+    edits: list[Change] = [ctx.delete(statement)]
     used = 0
     for use, scope in ctx.names.all_calls():
         if not isinstance(use, ast.Call) or not isinstance(use.func, ast.Attribute):
@@ -278,13 +277,8 @@ def _disabled_scaler(call: ast.Call, name: str, ctx: Context) -> Fix | None:
     if any(isinstance(argument, ast.Starred) for argument in call.args):
         return None
     enabled = _argument(call, "enabled", first + _ENABLED)
-    given: list[ast.expr | ast.keyword] = [*call.args, *call.keywords]
-    if enabled is not None:
-        edit = ctx.replace(enabled, "False")
-    elif given:
-        edit = ctx.insert(max(ctx.span(one).end for one in given), ", enabled=False")
-    else:
-        edit = ctx.replace(call, f"{ctx.text(call.func)}(enabled=False)")
+    asked = "enabled=False"
+    edit = ctx.replace(enabled, "False") if enabled is not None else ctx.add_argument(call, asked)
     return ctx.fix("pass `enabled=False` to `GradScaler`", edit, applicability=Applicability.UNSAFE)
 
 
@@ -293,7 +287,7 @@ def _is_bound_elsewhere(target: ast.Name, ctx: Context) -> bool:
     return sum(len(scope.bindings.get(target.id, ())) for scope in ctx.names.scopes) != 1
 
 
-def _disabled(use: ast.Call, method: str, ctx: Context) -> Edit | None:
+def _disabled(use: ast.Call, method: str, ctx: Context) -> Change | None:
     """The edit that replaces one use of a scaler as if it were disabled."""
     statement = ctx.statement(use)
     alone = isinstance(statement, ast.Expr) and statement.value is use

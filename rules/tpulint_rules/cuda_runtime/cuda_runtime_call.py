@@ -102,7 +102,7 @@ from dataclasses import replace
 
 from tpulint.knowledge.cuda_api import CALLED, MEMORY, PROPERTIES, CudaCall, Effect, cuda_call
 from tpulint.knowledge.distributed import START, WRAPPERS
-from tpulint.rules_api import Applicability, Context, Edit, Finding, Fix, Rule
+from tpulint.rules_api import Applicability, Change, Context, Finding, Fix, Rule
 from tpulint.rules_api.syntax import is_cuda_string, is_formatted_cuda
 
 rule = Rule(
@@ -292,9 +292,7 @@ def _ahead(call: ast.Call, statement: ast.stmt, what: CudaCall, ctx: Context) ->
     asked = (ctx.qualified_name(node) or "" for node in ast.walk(outer.test) if isinstance(node, ast.expr))
     if not any(name.startswith("torch.cuda.") for name in asked):
         return None  # a flag, which may come to be true on TPU, too
-    start, before = ctx.span(outer).start, outer.body[: outer.body.index(statement)]
-    source = ctx.source
-    indent = source.ahead_of(outer)
+    before = outer.body[: outer.body.index(statement)]
     set_before = {
         node.id
         for one in before
@@ -303,7 +301,7 @@ def _ahead(call: ast.Call, statement: ast.stmt, what: CudaCall, ctx: Context) ->
     }
     needed = {node.id for node in ast.walk(seed) if isinstance(node, ast.Name)}
     is_second = any(_seeds(one, seed, ctx) for one in before)  # whose turn comes when the first is gone
-    if indent.strip() or needed & set_before or is_second:
+    if ctx.source.ahead_of(outer).strip() or needed & set_before or is_second:
         return None
     delete = ctx.delete(statement)
     block = ctx.block(outer)
@@ -314,7 +312,7 @@ def _ahead(call: ast.Call, statement: ast.stmt, what: CudaCall, ctx: Context) ->
     if imports is None:
         return None
     text = what.instead.format(ctx.text(seed))
-    edits = (ctx.insert(start, f"{text}{source.newline}{indent}"), delete, *imports)
+    edits: list[Change] = [ctx.insert_before(outer, text), delete, *imports]
     title = f"{_title(text, what)}, placed before the `if`, because its condition is false on TPU"
     return ctx.fix(title, *edits, applicability=Applicability.UNSAFE)
 
@@ -338,7 +336,7 @@ def _as_device(call: ast.Call, ctx: Context) -> Fix | None:
     kept = ctx.devices.becomes_device(call)
     if not handed and not kept:
         return None
-    edit: Edit = ctx.replace(call, '"jax"')
+    edit: Change = ctx.replace(call, '"jax"')
     applicability = Applicability.SAFE if handed else Applicability.UNSAFE
     title = 'replace `torch.cuda.current_device()` with the torchax device `"jax"`'
     return ctx.fix(title, edit, applicability=applicability)

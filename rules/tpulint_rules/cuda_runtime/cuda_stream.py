@@ -55,7 +55,7 @@ import ast
 from collections.abc import Iterator
 
 from tpulint.knowledge.runtime import PACKAGE
-from tpulint.rules_api import Applicability, Context, Edit, Finding, Fix, Instance, Rule
+from tpulint.rules_api import Applicability, Change, Context, Finding, Fix, Instance, Rule
 from tpulint.rules_api.syntax import is_name
 
 rule = Rule("TPU203", "use of a CUDA stream or a CUDA graph", module=__name__, fix=Applicability.UNSAFE)
@@ -143,7 +143,7 @@ def _fix(call: ast.Call, name: str, ctx: Context) -> Fix | None:
     """The fix that removes the code that orders work, together with the streams that it names."""
     statement = ctx.statement(call)
     names: set[str] = set()
-    edits: dict[Edit, None] = {}
+    edits: dict[Change, None] = {}
     if name in _MADE | _ASKED and isinstance(statement, ast.Assign) and statement.value is call:
         target = statement.targets[0]
         if len(statement.targets) != 1:
@@ -168,7 +168,7 @@ def _fix(call: ast.Call, name: str, ctx: Context) -> Fix | None:
     return ctx.fix(_REMOVE, *edits, applicability=Applicability.UNSAFE)
 
 
-def _without_order(call: ast.expr, ctx: Context) -> tuple[Edit, ...] | None:
+def _without_order(call: ast.expr, ctx: Context) -> tuple[Change, ...] | None:
     """The edits that remove the context or statement for which a stream is named; else None."""
     statement = ctx.statement(call)
     if isinstance(statement, ast.With):
@@ -192,7 +192,7 @@ def _without_order(call: ast.expr, ctx: Context) -> tuple[Edit, ...] | None:
     return None
 
 
-def _without_attribute(statement: ast.Assign, target: ast.expr, ctx: Context) -> Edit | None:
+def _without_attribute(statement: ast.Assign, target: ast.expr, ctx: Context) -> Change | None:
     """The edit that removes a stream in an attribute that nothing reads; else None."""
     if not isinstance(target, ast.Attribute) or not is_name(target.value, "self"):
         return None
@@ -226,13 +226,13 @@ def _entered_with(node: ast.expr, ctx: Context) -> ast.expr:
     return outer if entered and isinstance(outer, ast.Call) else node
 
 
-def _without_stream(name: str, ctx: Context) -> list[Edit] | None:
+def _without_stream(name: str, ctx: Context) -> list[Change] | None:
     """The edits that remove a stream with all of its uses; None if a use does something else."""
     found = ctx.names.lookup(name)
     if found is None or len(found[1]) != 1 or found[0].function is not ctx.scope.function:
         return None
     owner = ctx.scope.function.node if ctx.scope.function is not None else ctx.tree
-    edits: dict[Edit, None] = {}
+    edits: dict[Change, None] = {}
     for node in ast.walk(owner):
         if not isinstance(node, ast.Name) or not is_name(node, name):
             continue

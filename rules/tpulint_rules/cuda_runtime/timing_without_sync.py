@@ -237,10 +237,9 @@ def _call_may_wait(call: ast.Call, ctx: Context) -> bool:
 def _wait(begin: ast.stmt, statement: ast.stmt, ctx: Context) -> Fix | None:
     is_named = bool(ctx.pending(statement, lambda before: before is begin))
     imports = ctx.imports("import jax")
-    span, source = ctx.span(statement), ctx.source
-    before = source.ahead_of(statement)
-    if not is_named or imports is None or before.strip():
+    if not is_named or imports is None or ctx.source.ahead_of(statement).strip():
         return None
-    text = f"{WAIT_FOR_ALL}{source.newline}{before}"
     title = f"add `{WAIT_FOR_ALL}` before the clock is read"
-    return ctx.fix(title, ctx.insert(span.start, text), *imports, applicability=Applicability.UNSAFE)
+    return ctx.fix(
+        title, ctx.insert_before(statement, WAIT_FOR_ALL), *imports, applicability=Applicability.UNSAFE
+    )

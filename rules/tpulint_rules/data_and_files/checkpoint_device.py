@@ -46,7 +46,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from tpulint.rules_api import Applicability, Context, Device, Edit, Finding, Rule, Static
+from tpulint.rules_api import Applicability, Change, Context, Device, Finding, Rule, Static
 from tpulint.rules_api.syntax import is_cuda_location, is_cuda_string, is_formatted_cuda
 
 rule = Rule(
@@ -111,7 +111,7 @@ def _is_accelerator(value: ast.expr, ctx: Context) -> bool:
     return any(ctx.qualified_name(call.func) == "torch.accelerator.current_accelerator" for call in calls)
 
 
-def _moved(call: ast.Call, device: str, ctx: Context) -> Iterator[Edit]:
+def _moved(call: ast.Call, device: str, ctx: Context) -> Iterator[Change]:
     """The edits that move whole modules that the call returns, by themselves or among other values."""
     outer = ctx.parent(call)
     if not isinstance(outer, ast.Assign) or len(outer.targets) != 1 or not ctx.serves_device:
@@ -121,13 +121,13 @@ def _moved(call: ast.Call, device: str, ctx: Context) -> Iterator[Edit]:
         return
     if not isinstance(target, ast.Tuple | ast.List):
         if _is_module_at_rest(target, call, ctx):
-            yield ctx.insert(ctx.span(call).end, f".to({device})")
+            yield ctx.wrap(call, "", f".to({device})")
         return
-    gap = f"{ctx.source.newline}{ctx.source.margin(outer)}"
     modules = [ctx.text(one) for one in target.elts if _is_module_at_rest(one, call, ctx)]
     if modules and ctx.span(outer).end == ctx.span(call).end:
-        lines = "".join(f"{gap}{name} = {name}.to({device})" for name in modules)
-        yield ctx.insert(ctx.span(outer).end, lines)
+        yield ctx.insert_after(
+            outer, ctx.lines(outer, *(f"{name} = {name}.to({device})" for name in modules))
+        )
 
 
 def _is_module_at_rest(target: ast.expr, call: ast.Call, ctx: Context) -> bool:

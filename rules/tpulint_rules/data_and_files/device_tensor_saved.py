@@ -234,8 +234,6 @@ def _pickled(call: ast.Call, ctx: Context) -> Fix | None:
     imports = ctx.runtime_import()
     if imports is None:
         return None
-    given: list[ast.expr | ast.keyword] = [*call.args, *call.keywords]
-    last = max(ctx.span(argument).end for argument in given)
-    edit = ctx.insert(last, f", pickle_module={_PICKLE}")
+    edit = ctx.add_argument(call, f"pickle_module={_PICKLE}")
     title = f"add `pickle_module={_PICKLE}`, which saves device tensors as CPU tensors"
     return ctx.fix(title, edit, *imports, applicability=Applicability.UNSAFE, serves_cuda=True)

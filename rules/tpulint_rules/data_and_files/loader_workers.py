@@ -85,7 +85,7 @@ def loader(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     if ctx.only_with_cuda(call) or not _is_some(workers, ctx) or not _is_concerned(ctx):
         return
     title = "remove `num_workers`, so that the main process loads the data"
-    fix = ctx.fix(title, ctx.without_keywords(call, _OF_WORKERS), applicability=Applicability.UNSAFE)
+    fix = ctx.fix(title, *ctx.without_keywords(call, _OF_WORKERS), applicability=Applicability.UNSAFE)
     yield ctx.finding(
         workers, "worker processes of a `DataLoader` hang or raise inside the torchax environment", fix
     )

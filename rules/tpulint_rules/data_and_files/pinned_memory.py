@@ -36,7 +36,7 @@ from collections.abc import Iterator
 
 from tpulint.knowledge.tensors import FACTORIES
 from tpulint.knowledge.training import LOADERS
-from tpulint.rules_api import Applicability, Context, Finding, Rule, Span, Tensor
+from tpulint.rules_api import Applicability, Context, Finding, Rule, Tensor
 
 rule = Rule("TPU703", "pinned host memory", module=__name__, fix=Applicability.SAFE)
 
@@ -51,7 +51,7 @@ _RAISES = "raises after `import torchax`; pinned memory only speeds up copies to
 def pinned(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     if not isinstance(call.func, ast.Attribute) or not isinstance(ctx.kind(call.func.value), Tensor):
         return
-    edit = ctx.edit(Span(ctx.span(call.func.value).end, ctx.span(call).end), "")
+    edit = ctx.reduce(call, call.func.value)
     yield ctx.finding(call, f"`.pin_memory()` {_RAISES}", ctx.fix("remove the call to `.pin_memory()`", edit))
 
 
@@ -67,7 +67,7 @@ def loader(call: ast.Call, ctx: Context) -> Iterator[Finding]:
         title = f"replace the value of `pin_memory` with `{_WITH_CUDA}`"
         fix = ctx.fix(title, ctx.replace(word.value, _WITH_CUDA))
     else:
-        fix = ctx.fix("remove the argument `pin_memory`", ctx.without_keywords(call, _KEYWORDS))
+        fix = ctx.fix("remove the argument `pin_memory`", *ctx.without_keywords(call, _KEYWORDS))
     yield ctx.finding(word.value, f"`pin_memory={ctx.text(word.value)}` {_RAISES}", fix)
 
 

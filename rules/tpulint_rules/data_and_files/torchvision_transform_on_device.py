@@ -165,7 +165,7 @@ def _fix(call: ast.Call, what: Transform, ctx: Context) -> Fix | None:
     if ctx.trace_path is not None or not isinstance(picture, ast.Name):
         return None
     name = picture.id
-    edits = ctx.insert(ctx.span(picture).end, ".cpu()"), ctx.insert(ctx.span(call).end, f".to({name}.device)")
+    edits = ctx.wrap(picture, "", ".cpu()"), ctx.wrap(call, "", f".to({name}.device)")
     title = "copy the image to the CPU for this transform, and move the result back to the device"
     return ctx.fix(title, *edits, applicability=Applicability.UNSAFE)
 

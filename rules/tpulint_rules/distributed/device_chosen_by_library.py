@@ -115,11 +115,10 @@ def _told(call: ast.Call, ctx: Context) -> Fix | None:
     imports = ctx.imports("import os", *(["import torch"] if is_kept else []))
     if imports is None or source.ahead_of(statement).strip():
         return None
-    gap = f"{source.newline}{source.margin(statement)}"
     lines = [f'os.environ["{ACCELERATE_DEVICE}"] = "jax"']
     if is_kept:
         lines = ["if not torch.cuda.is_available():", f"    {lines[0]}"]
-    edits = [ctx.insert(ctx.span(statement).start, "".join(f"{line}{gap}" for line in lines))]
+    edits = [ctx.insert_before(statement, ctx.lines(statement, *lines))]
     precision = arguments_by_name(call, ()).get("mixed_precision")
     if isinstance(precision, ast.Constant) and precision.value == "fp16":
         either = f'"bf16" if "{ACCELERATE_DEVICE}" in os.environ else "fp16"'

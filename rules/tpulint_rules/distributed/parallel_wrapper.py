@@ -62,7 +62,7 @@ import ast
 from collections.abc import Iterator
 
 from tpulint.knowledge.distributed import SHARDED_IN_PLACE, WRAPPER_ONLY, WRAPPERS
-from tpulint.rules_api import Applicability, Context, Edit, Finding, Fix, Rule, Span
+from tpulint.rules_api import Applicability, Change, Context, Finding, Fix, Rule
 
 rule = Rule(
     "TPU802", "wrapper that distributes a module over GPUs", module=__name__, fix=Applicability.UNSAFE
@@ -105,7 +105,7 @@ def _single_process(call: ast.Call, name: str, ctx: Context) -> Fix | None:
     imports = ctx.runtime_import("single_process")
     if imports is None:
         return None
-    edits = (*imports, ctx.replace(call, f"single_process({ctx.text(model)})"))
+    edits: list[Change] = [*imports, ctx.replace(call, f"single_process({ctx.text(model)})")]
     return ctx.fix(
         f"replace `{name.rpartition('.')[2]}` with `single_process`, which only calls the wrapped module",
         *edits,
@@ -123,13 +123,13 @@ def _unwrapped(call: ast.Call, ctx: Context) -> Fix | None:
     if model is None or not isinstance(target, ast.Name | ast.Attribute):
         return None
     text = ctx.text(target)
-    edits: list[Edit] = []
+    edits: list[Change] = []
     if any(ctx.taken(target, WRAPPER_ONLY)):
         return None
     for node in ctx.taken(target, ("module",)):
         if not ctx.stands(node):
             return None
-        edits.append(ctx.edit(Span(ctx.span(node.value).end, ctx.span(node).end), ""))
+        edits.append(ctx.reduce(node, node.value))
     waiting = [ctx.parent(node) for node in ctx.taken(target, ("no_sync",))]
     if waiting:
         imports = ctx.imports("import contextlib")

@@ -220,10 +220,12 @@ def sampler(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     imports = ctx.imports("import jax")
     fix = None
     if imports is not None:
-        end = ctx.span(call.args[0]).end
-        edit = ctx.insert(end, ", num_replicas=jax.process_count(), rank=jax.process_index()")
+        edits = (
+            ctx.add_argument(call, "num_replicas=jax.process_count()", 1),
+            ctx.add_argument(call, "rank=jax.process_index()", 2),
+        )
         title = "add `num_replicas=jax.process_count()` and `rank=jax.process_index()` to the sampler"
-        fix = ctx.fix(title, edit, *imports, applicability=Applicability.UNSAFE)
+        fix = ctx.fix(title, *edits, *imports, applicability=Applicability.UNSAFE)
     yield ctx.finding(call, f"`DistributedSampler` {NO_GROUP}", fix)
 
 

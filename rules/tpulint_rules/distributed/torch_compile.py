@@ -111,7 +111,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from tpulint.rules_api import Applicability, Context, Edit, Finding, Fix, Instance, Rule, Tensor
+from tpulint.rules_api import Applicability, Change, Context, Finding, Fix, Instance, Rule, Tensor
 
 rule = Rule(
     "TPU804",
@@ -218,7 +218,7 @@ def _left_out(call: ast.Call, model: ast.expr, ctx: Context) -> Fix | None:
     return _dropped((ctx.replace(call, name if isinstance(model, _SIMPLE) else f"({name})"),), ctx)
 
 
-def _dropped(edits: tuple[Edit, ...] | None, ctx: Context) -> Fix | None:
+def _dropped(edits: tuple[Change, ...] | None, ctx: Context) -> Fix | None:
     """The fix that applies the edits, and removes the `_orig_mod` of compiled modules."""
     if edits is None:
         return None
@@ -239,7 +239,7 @@ def _in_place(call: ast.Call, func: ast.Attribute, ctx: Context) -> Fix | None:
     return _fix(f"{name}.compile()", ctx.replace(statement, f"{name} = torchax.compile({name})"), ctx)
 
 
-def _fix(old: str, edit: Edit, ctx: Context) -> Fix | None:
+def _fix(old: str, edit: Change, ctx: Context) -> Fix | None:
     imports = ctx.imports("import torchax")
     if imports is None:
         return None

@@ -74,7 +74,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from tpulint.rules_api import Applicability, Context, Edit, Finding, Fix, Rule, Static, Tensor, Unknown
+from tpulint.rules_api import Applicability, Change, Context, Finding, Fix, Rule, Static, Tensor, Unknown
 from tpulint.rules_api.results import Lifted
 
 rule = Rule("TPU401", "indexing with a boolean mask in traced code", module=__name__, fix=Applicability.SAFE)
@@ -151,7 +151,7 @@ def _writes_selection(node: ast.Subscript, ctx: Context) -> bool:
     )
 
 
-def _made(title: str, edit: Edit, ctx: Context, *, safe: bool) -> Fix | None:
+def _made(title: str, edit: Change, ctx: Context, *, safe: bool) -> Fix | None:
     imports = ctx.imports("import torch")
     if imports is None:
         return None
@@ -311,7 +311,7 @@ def _partition(parts: ast.List, ctx: Context) -> Fix | None:
     code = f"{whole}[torch.argsort((~{order}).int(), stable=True)]"
     title = "index with a stable `torch.argsort` of the mask instead of concatenating the two selections"
     imports = ctx.imports("import torch")
-    edits = (ctx.replace(call, code), *map(ctx.delete, dropped), *(imports or ()))
+    edits: list[Change] = [ctx.replace(call, code), *map(ctx.delete, dropped), *(imports or ())]
     return None if imports is None else ctx.fix(title, *edits, applicability=Applicability.UNSAFE)
 
 

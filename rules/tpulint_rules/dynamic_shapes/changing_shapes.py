@@ -204,7 +204,7 @@ def last(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     message = f"the last batch has {length % size} of the examples, and all others have {size}"
     fix = ctx.fix(
         "leave the last batch out with `drop_last=True`",
-        ctx.insert(ctx.span(call).end - 1, ", drop_last=True"),
+        ctx.add_argument(call, "drop_last=True"),
         applicability=Applicability.DISPLAY,
     )
     yield ctx.finding(call, f"{message}, so that JAX compiles the code once more for it", fix)

@@ -156,7 +156,7 @@ def _positions(node: ast.Subscript, parts: list[ast.expr], part: ast.expr, ctx: 
     if not isinstance(ctx.kind(length), Static) or not all(isinstance(o, ast.Slice) for o in others):
         return None
     code = f"torch.arange({ctx.text(length)}, device={ctx.text(node.value)}.device) + {ctx.operand(lower)}"
-    edit = ctx.edit(ctx.source.span(part), code)
+    edit = ctx.replace(part, code)
     title = "replace the slice with indices from `torch.arange`"
     return ctx.fix(title, edit, *imports, applicability=Applicability.UNSAFE)
 

@@ -85,9 +85,8 @@ import os
 from collections.abc import Iterator, Mapping
 
 from tpulint.knowledge.runtime import ENABLE, PACKAGE
-from tpulint.model.devices.two_way import guarded_import
-from tpulint.model.syntax.imports import end_of_imports
-from tpulint.rules_api import Applicability, Context, Edit, Finding, Fix, Rule, Scope, ScopeKind
+from tpulint.model.devices.two_way import only_without_cuda
+from tpulint.rules_api import Applicability, Change, Context, Finding, Fix, Import, Rule, Scope, ScopeKind
 from tpulint.rules_api.syntax import is_main
 
 rule = Rule(
@@ -217,23 +216,17 @@ def _enable(block: ast.If | None, ctx: Context) -> Fix | None:
     imports = ctx.imports(*needed)
     if imports is None:
         return None
-    newline = ctx.source.newline
     lines = [*_asked_for(ctx, _LINES), f"{ENABLE}()", *_sharding(ctx)]
     if block is not None:
         first = block.body[0]
-        gap = f"{newline}{ctx.source.margin(first)}"
-        call = ctx.insert(ctx.span(first).start, "".join(f"{line}{gap}" for line in lines))
+        call = ctx.insert_before(first, ctx.lines(first, *lines))
         return ctx.fix(title, *imports, call, applicability=Applicability.UNSAFE)
     move = early or _first_move(ctx)
-    end = end_of_imports(ctx.module, None if move is None else move.lineno)
-    if early is not None and any(edit.span.start > end for edit in imports):
-        imports, lines = (), [*needed, "", *lines]
-    call = ctx.insert(end, newline.join(["", *lines, ""]))
-    together = [edit for edit in imports if edit.span == call.span]
-    for edit in together:
-        call = ctx.insert(call.span.start, edit.content + call.content)
-    apart = [edit for edit in imports if edit not in together]
-    return ctx.fix(title, *apart, call, applicability=Applicability.UNSAFE)
+    if early is not None:
+        imports = tuple(Import(one.statement, ahead_of=ctx.tree.body.index(early)) for one in imports)
+    code = ctx.source.newline.join(lines)
+    call = ctx.insert_below_imports(code, None if move is None else move.lineno)
+    return ctx.fix(title, *imports, call, applicability=Applicability.UNSAFE)
 
 
 def _first_moving_import(ctx: Context) -> ast.Import | ast.ImportFrom | None:
@@ -252,7 +245,7 @@ def _imported_ahead(early: ast.Import | ast.ImportFrom, ctx: Context) -> tuple[s
     return ("import torchvision",) if ctx.program.imports_package("torchvision") else ()
 
 
-def _where_no_cuda(ctx: Context) -> tuple[Edit, ...] | None:
+def _where_no_cuda(ctx: Context) -> tuple[Change, ...] | None:
     imports = ctx.imports("import torch")
     if imports is None:
         return None
@@ -261,7 +254,7 @@ def _where_no_cuda(ctx: Context) -> tuple[Edit, ...] | None:
     needed = [] if ctx.is_bound(PACKAGE) else [f"import {PACKAGE}"]
     lines = [*needed, *_needed(ctx), *_asked_for(ctx, _LINES)]
     lines += [f"{ENABLE}()", *_sharding(ctx)]
-    return (guarded_import(ctx.module, "".join(f"{line}\n" for line in lines)),)
+    return (only_without_cuda(ctx.module, Import(ctx.source.newline.join(lines))),)
 
 
 def _asked_for(ctx: Context, lines: Mapping[str, tuple[str, ...]]) -> list[str]:

@@ -43,7 +43,7 @@ import ast
 from collections.abc import Iterator
 
 from tpulint.knowledge.tensors import FACTORIES
-from tpulint.rules_api import Applicability, Context, Finding, Fix, Instance, Rule, Span, Tensor
+from tpulint.rules_api import Applicability, Context, Finding, Fix, Instance, Rule, Tensor
 
 rule = Rule(
     "TPU502",
@@ -76,8 +76,6 @@ def _as_buffer(call: ast.Call, ctx: Context) -> Fix | None:
         return None
     if not isinstance(ctx.kind(statement.value), Tensor):
         return None  # a list of tensors is no buffer
-    start, value = ctx.span(statement), ctx.span(statement.value)
-    opening = ctx.edit(Span(start.start, value.start), f'self.register_buffer("{name}", ')
-    closing = ctx.insert(value.end, ", persistent=False)")
+    code = f'self.register_buffer("{name}", {ctx.text(statement.value)}, persistent=False)'
     title = f"register `self.{name}` as a buffer, which moves to the device with the module"
-    return ctx.fix(title, opening, closing, applicability=Applicability.UNSAFE)
+    return ctx.fix(title, ctx.replace(statement, code), applicability=Applicability.UNSAFE)

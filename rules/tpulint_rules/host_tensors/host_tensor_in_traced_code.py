@@ -124,7 +124,7 @@ def _placed(call: ast.Call, name: str, ctx: Context) -> Fix | None:
         edit = ctx.replace(call, f"{ctx.text(call)}.to({device})")
         return ctx.fix(f"move the result of `torch.{name}` to the device with `.to({device})`", edit)
     applicability = Applicability.UNSAFE if draws else Applicability.SAFE
-    edit = ctx.with_arguments(call, ctx.arguments(call).before(f"device={device}"))
+    edit = ctx.add_argument(call, f"device={device}")
     title = f"add `device={device}` to `torch.{name}`, which then creates a device tensor"
     return ctx.fix(title, edit, applicability=applicability)
 

@@ -110,7 +110,7 @@ def pooled(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     padding = given.get("padding")
     is_plain = padding is None or (isinstance(padding, ast.Constant) and padding.value == 0)
     if "lp" not in name.lower() and is_plain and "count_include_pad" not in given:
-        edit = ctx.with_arguments(call, ctx.arguments(call).before("count_include_pad=False"))
+        edit = ctx.add_argument(call, "count_include_pad=False")
         title = "add `count_include_pad=False`, to divide by the number of elements that lie inside the input"
         fix = ctx.fix(title, edit)
     message = "with `ceil_mode=True` is wrong at the border, where it divides by the whole window size"

@@ -30,7 +30,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from tpulint.rules_api import Applicability, Context, Finding, Rule, Span
+from tpulint.rules_api import Applicability, Context, Finding, Rule
 
 rule = Rule(
     "TPU632",
@@ -64,7 +64,7 @@ def named(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     edits = None
     # By position only where each stands where it belongs, so that nothing need change places.
     if [keyword.arg for keyword in call.keywords[: len(words)]] == list(names[len(call.args) :]):
-        edits = [ctx.edit(Span(ctx.span(word).start, ctx.span(word.value).start), "") for word in words]
+        edits = [ctx.replace(word, ctx.text(word.value)) for word in words]
     if edits is None and ctx.runtime_handles("keyword arguments as in PyTorch", name or ""):
         return
     title = f"pass {' and '.join(f'`{word.arg}`' for word in words)} by position instead of by keyword"

@@ -251,7 +251,7 @@ def distribution(call: ast.Call, ctx: Context) -> Iterator[Finding]:
         return
     if all(_is_of_host(ctx.kind(value)) for value in values):
         return
-    edit = ctx.insert(max(ctx.span(one).end for one in given), ", validate_args=False")
+    edit = ctx.add_argument(call, "validate_args=False")
     title = "add `validate_args=False`, which skips the validation of the arguments"
     fix = ctx.fix(title, edit, applicability=Applicability.UNSAFE)
     message = "validates its arguments with `aten::_is_all_true`, which torchax does not implement"

@@ -71,7 +71,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Generator, Iterator
 
-from tpulint.rules_api import Applicability, Context, Edit, Finding, Fix, Rule, Span, Tensor, Unknown
+from tpulint.rules_api import Applicability, Change, Context, Finding, Fix, Rule, Tensor, Unknown
 from tpulint.rules_api.syntax import is_cuda_string, is_formatted_cuda
 
 rule = Rule(
@@ -236,10 +236,10 @@ def _moves(statement: ast.stmt) -> bool:
 
 
 def _chosen(
-    edit: Edit, device: str, choice: ast.expr, ctx: Context, applicability: Applicability
+    edit: Change, device: str, choice: ast.expr, ctx: Context, applicability: Applicability
 ) -> Fix | None:
     """The fix that puts the torchax device in place of a choice, and imports torchax first if needed."""
-    imports: tuple[Edit, ...] | None = ()
+    imports: tuple[Change, ...] | None = ()
     if ctx.devices.is_made_on_import(choice) or (ctx.is_import_time and device.startswith("torch.device(")):
         imports = ctx.imports("import torchax")
     if imports is None:
@@ -397,15 +397,16 @@ def _chosen_device(node: ast.If, ctx: Context) -> Fix | None:
     if chosen is None:
         return None
     name, device = chosen
-    start = ctx.span(node).start
+    first: ast.stmt = node
     other = node.orelse
     if not other:
         block = ctx.block(node)
         position = block.index(node)
         other = block[position - 1 : position] if position else []
-        start = ctx.span(other[0]).start if other else start
+        first = other[0] if other else node
     fallback = ctx.devices.assigned_device(other)
     if fallback is None or fallback[0] != name:
         return None
-    edit = ctx.edit(Span(start, ctx.span(node).end), f"{name} = {device}")
+    code = f"{name} = {device}"
+    edit = ctx.replace(node, code) if first is node else ctx.replace_run(first, 2, code)
     return _chosen(edit, device, node.test, ctx, Applicability.SAFE)

@@ -61,7 +61,7 @@ import ast
 from collections.abc import Iterator
 
 from tpulint.knowledge.cuda_api import cuda_call
-from tpulint.rules_api import Applicability, Context, Edit, Finding, Rule, Unknown
+from tpulint.rules_api import Applicability, Change, Context, Finding, Rule, Unknown
 from tpulint.rules_api.syntax import is_cuda_string, is_formatted_cuda, starts_cuda
 
 rule = Rule("TPU102", "CUDA device named by a string", module=__name__, fix=Applicability.SAFE)
@@ -108,7 +108,7 @@ def _named_device(node: ast.expr, ctx: Context) -> Iterator[Finding]:
         applicability = Applicability.UNSAFE
     else:
         return
-    imports: tuple[Edit, ...] | None = ()
+    imports: tuple[Change, ...] | None = ()
     if ctx.devices.is_made_on_import(node):
         imports = ctx.imports("import torchax")
     if is_formatted_cuda(node):
@@ -150,7 +150,7 @@ def _keeps_to_cuda(call: ast.Call, ctx: Context) -> bool:
     return not goes and not ctx.only_with_cuda(call)
 
 
-def _jax(node: ast.expr, outer: ast.AST | None, ctx: Context) -> Edit:
+def _jax(node: ast.expr, outer: ast.AST | None, ctx: Context) -> Change:
     """The edit that replaces the literal, or all of `torch.device("cuda", 0)`, whose index goes too."""
     if (
         isinstance(outer, ast.Call)

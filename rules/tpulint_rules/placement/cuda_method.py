@@ -37,9 +37,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import replace
 
-from tpulint.arguments import in_order
 from tpulint.rules_api import Applicability, Context, Finding, Fix, Instance, Rule, Tensor, Unknown
 from tpulint.rules_api.syntax import is_cuda_location
 
@@ -78,7 +76,7 @@ def cuda_call(call: ast.Call, ctx: Context) -> Iterator[Finding]:
 def _to_jax(call: ast.Call, ctx: Context, *, known: bool) -> Fix | None:
     if any(isinstance(a, ast.Starred) for a in call.args) or any(k.arg is None for k in call.keywords):
         return None
-    given = in_order(call)
+    given = ctx.arguments(call)
     names = [
         node.arg if isinstance(node, ast.keyword) else name
         for node, name in zip(given, _PARAMETERS, strict=False)
@@ -86,14 +84,14 @@ def _to_jax(call: ast.Call, ctx: Context, *, known: bool) -> Fix | None:
     device = dict(zip(names, given, strict=True)).get("device")
     value = device.value if isinstance(device, ast.keyword) else device
     constant = value is None or (isinstance(value, ast.Constant) and type(value.value) in _PLAIN)
-    written = ctx.arguments(call)
-    texts = (
-        text if isinstance(node, ast.keyword) else f"{name}={text}"
-        for node, name, text in zip(given, names, written.texts, strict=True)
-    )
-    kept = replace(written, texts=tuple(texts)).without([names.index("device")] if device else [])
+    changes = [ctx.rename(call.func, "to"), ctx.add_argument(call, '"jax"', 0)]
+    for node, name in zip(given, names, strict=True):
+        if device is not None and node is device:
+            changes.append(ctx.remove_argument(node))
+        elif not isinstance(node, ast.keyword) and name is not None:
+            changes.append(ctx.name_argument(node, name))
     return ctx.fix(
         'replace `.cuda()` with `.to("jax")`',
-        ctx.with_arguments(call, kept.after('"jax"'), method="to"),
+        *changes,
         applicability=Applicability.SAFE if known and constant else Applicability.UNSAFE,
     )

@@ -53,7 +53,7 @@ from collections.abc import Iterator
 
 from tpulint.knowledge.cuda_api import TENSOR_DTYPES
 from tpulint.knowledge.runtime import DISTRIBUTION
-from tpulint.rules_api import Applicability, Context, Finding, Fix, Rule, Span
+from tpulint.rules_api import Applicability, Context, Finding, Fix, Rule
 from tpulint.rules_api.syntax import is_name
 
 rule = Rule(
@@ -126,12 +126,18 @@ def _fix(node: ast.expr, name: str, call: ast.Call, ctx: Context) -> Fix | None:
             return ctx.fix(title, ctx.replace(call, code), *imports)
     word = ctx.parent(call)
     maker = ctx.parent(word) if isinstance(word, ast.keyword) and word.arg == "out" else None
-    if isinstance(maker, ast.Call) and ctx.qualified_name(maker.func) == "torch.arange":
-        span = ctx.span(call)
-        edit = ctx.edit(Span(span.start - len("out="), span.end), f'dtype={dtype}, device="jax"')
-        if ctx.source.text[edit.span.start : span.start] == "out=":
-            title = f'replace `out=torch.cuda.{name}(...)` with `dtype={dtype}, device="jax"`'
-            return ctx.fix(title, edit, *imports)
+    if (
+        isinstance(maker, ast.Call)
+        and isinstance(word, ast.keyword)
+        and ctx.qualified_name(maker.func) == "torch.arange"
+    ):
+        place = ctx.arguments(maker).index(word)
+        edits = (
+            ctx.replace(word, f"dtype={dtype}"),
+            ctx.add_argument(maker, 'device="jax"', place + 1),
+        )
+        title = f'replace `out=torch.cuda.{name}(...)` with `dtype={dtype}, device="jax"`'
+        return ctx.fix(title, *edits, *imports)
     return None
 
 

@@ -101,7 +101,7 @@ def of_default_type(call: ast.Call, ctx: Context) -> Iterator[Finding]:
         return  # that is another rule's
     fix = ctx.fix(
         'move the new tensor to the TPU with `.to("jax")`',
-        ctx.insert(ctx.span(call).end, '.to("jax")'),
+        ctx.wrap(call, "", '.to("jax")'),
         applicability=Applicability.UNSAFE,
     )
     message = (

@@ -61,8 +61,8 @@ def applied(call: ast.Call, ctx: Context) -> Iterator[Finding]:
         return
     message = f"`{function.id}` initializes parameters on the torchax device, where in-place `normal_` raises"
     edits = (
-        ctx.insert(ctx.span(base).end, '.to("cpu")'),
-        ctx.insert(ctx.span(call).end, f".to({device})"),
+        ctx.wrap(base, "", '.to("cpu")'),
+        ctx.wrap(call, "", f".to({device})"),
     )
     title = f"move `{name}` to the CPU before this call, and back to the device after it"
     yield ctx.finding(call, message, ctx.fix(title, *edits, applicability=Applicability.UNSAFE))

@@ -34,7 +34,7 @@ import ast
 from collections.abc import Iterator
 
 from tpulint.knowledge.runtime import DISTRIBUTION, FORMER, PACKAGE
-from tpulint.rules_api import Applicability, Context, Edit, Finding, Fix, Rule
+from tpulint.rules_api import Applicability, Change, Context, Finding, Fix, Rule
 
 rule = Rule(
     "TPU906",
@@ -89,7 +89,7 @@ def _as_module(statement: ast.stmt, name: str, ctx: Context) -> Fix | None:
     imports = ctx.runtime_import()
     if imports is None:
         return None
-    edits: list[Edit] = [*imports, ctx.delete(statement)]
+    edits: list[Change] = [*imports, ctx.delete(statement)]
     for node in ctx.loads(name):
         outer = ctx.parent(node)
         if not isinstance(outer, ast.Attribute):
@@ -104,7 +104,7 @@ def _as_module(statement: ast.stmt, name: str, ctx: Context) -> Fix | None:
 def _as_names(statement: ast.ImportFrom, ctx: Context) -> Fix:
     """The fix that imports the same names from the package, by what they are called there."""
     wanted: dict[str, None] = {}
-    edits: list[Edit] = []
+    edits: list[Change] = []
     for alias in statement.names:
         nodes = [*ctx.loads(alias.name)]
         if alias.name == _COMPILED:
@@ -128,6 +128,6 @@ def _compiled(node: ast.expr, ctx: Context) -> str:
     return "compile_update" if is_decorator else "compile_optimizer"
 
 
-def _fix(edits: list[Edit], ctx: Context) -> Fix:
+def _fix(edits: list[Change], ctx: Context) -> Fix:
     title = f"replace the import with that of `{PACKAGE}`, for which `pip install {DISTRIBUTION}` is needed"
     return ctx.fix(title, *edits, applicability=Applicability.UNSAFE, serves_cuda=True)

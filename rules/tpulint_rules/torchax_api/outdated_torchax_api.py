@@ -118,7 +118,7 @@ from tpulint.knowledge.outdated_api import (
     Outdated,
     outdated,
 )
-from tpulint.rules_api import Applicability, Context, Edit, Finding, Fix, Instance, Rule, Span
+from tpulint.rules_api import Applicability, Change, Context, Finding, Fix, Instance, Rule
 from tpulint.rules_api.syntax import is_name
 
 rule = Rule(
@@ -224,7 +224,7 @@ def _moved(node: ast.ImportFrom, alias: ast.alias, what: Outdated, ctx: Context)
     """The fix that imports a name from its new location, with changes of its uses; else None."""
     if not what.instead:
         return None
-    edits = [ctx.respelled(node, alias, what.instead)]
+    edits: list[Change] = [ctx.respelled(node, alias, what.instead)]
     if what.positional or what.keywords:
         for use in ctx.loads(alias.asname or alias.name):
             found = _use(use, what, ctx)
@@ -237,9 +237,9 @@ def _moved(node: ast.ImportFrom, alias: ast.alias, what: Outdated, ctx: Context)
 
 
 def _replaced(
-    node: ast.expr, root: ast.expr, origin: str, what: Outdated, edits: list[Edit], ctx: Context
+    node: ast.expr, root: ast.expr, origin: str, what: Outdated, edits: list[Change], ctx: Context
 ) -> Fix | None:
-    imports: tuple[Edit, ...] | None = ()
+    imports: tuple[Change, ...] | None = ()
     new = what.instead
     if what.instead.startswith(f"{origin}."):
         new = f"{ctx.text(root)}{what.instead.removeprefix(origin)}"
@@ -252,7 +252,7 @@ def _replaced(
     return ctx.fix(title, ctx.replace(node, new), *edits, *imports, applicability=applicability)
 
 
-def _use(node: ast.expr, what: Outdated, ctx: Context) -> list[Edit] | None:
+def _use(node: ast.expr, what: Outdated, ctx: Context) -> list[Change] | None:
     """The edits of the arguments of a call or `partial`; None for other uses."""
     if not what.positional and not what.keywords:
         return []
@@ -269,14 +269,11 @@ def _use(node: ast.expr, what: Outdated, ctx: Context) -> list[Edit] | None:
     starred = any(isinstance(argument, ast.Starred) for argument in call.args)
     if starred or len(rest) > len(what.positional) or any(word.arg not in known for word in call.keywords):
         return None
-    edits = [
-        ctx.insert(ctx.span(argument).start, f"{name}=")
-        for argument, name in zip(rest, what.positional, strict=False)
+    edits: list[Change] = [
+        ctx.name_argument(argument, name) for argument, name in zip(rest, what.positional, strict=False)
     ]
     return edits + [
-        _renamed_keyword(word, what.keywords[word.arg], ctx)
-        for word in call.keywords
-        if word.arg in what.keywords
+        ctx.rename(word, what.keywords[word.arg]) for word in call.keywords if word.arg in what.keywords
     ]
 
 
@@ -292,7 +289,7 @@ def keyword(call: ast.Call, ctx: Context) -> Iterator[Finding]:
         if word.arg in renamed:
             new = renamed[word.arg]
             title = f"rename the argument `{word.arg}` to `{new}`"
-            fix = ctx.fix(title, _renamed_keyword(word, new, ctx))
+            fix = ctx.fix(title, ctx.rename(word, new))
             message = f"`{ctx.text(callee)}` no longer accepts the argument `{word.arg}`"
             yield ctx.finding(word.value, message, fix)
 
@@ -355,12 +352,11 @@ def compiled(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     elif "jax_jit_kwargs" in given and not ctx.is_function(call.args[0]):
         yield from _static_arguments(given["jax_jit_kwargs"], ctx)
     elif "jax_jit_kwargs" in given:
-        text = f"{ctx.text(call.args[0])}, kwargs_for_jax_jit={ctx.text(given['jax_jit_kwargs'])}"
-        span = Span(ctx.span(call.args[0]).start, ctx.span(call).end - 1)
+        arguments = f"{ctx.text(call.args[0])}, kwargs_for_jax_jit={ctx.text(given['jax_jit_kwargs'])}"
         base = ctx.text(call.func).removesuffix("compile")
         fix = None
         if base.endswith("."):
-            edits = (ctx.replace(call.func, f"{base}interop.jax_jit"), ctx.edit(span, text))
+            edits = (ctx.replace(call, f"{base}interop.jax_jit({arguments})"),)
             title = "replace `torchax.compile` with `torchax.interop.jax_jit`, which accepts these options"
             fix = ctx.fix(title, *edits, applicability=Applicability.UNSAFE)
         message = (
@@ -407,19 +403,9 @@ def whole_tensors_only(node: ast.Constant, ctx: Context) -> Iterator[Finding]:
     yield ctx.finding(call, message, fix)
 
 
-def _renamed_keyword(word: ast.keyword, new: str, ctx: Context) -> Edit:
-    assert word.arg is not None
-    start = ctx.span(word).start
-    return ctx.edit(Span(start, start + len(word.arg)), new)
-
-
-def _appended(call: ast.Call, text: str, ctx: Context) -> Edit:
+def _appended(call: ast.Call, text: str, ctx: Context) -> Change:
     """The edit that adds an argument at the end of a call."""
-    last = max((ctx.span(part).end for part in (*call.args, *(w.value for w in call.keywords))), default=0)
-    end = ctx.span(call).end - 1
-    if last == 0:
-        return ctx.insert(end, text)
-    return ctx.insert(last, f", {text}")
+    return ctx.add_argument(call, text)
 
 
 # settings

@@ -234,8 +234,7 @@ def branch(call: ast.Call, ctx: Context) -> Iterator[Finding]:
 @rule.on(ast.Call, named=frozenset(name.rpartition(".")[2] for name in FORKS))
 def fork(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     if ctx.qualified_name(call.func) in FORKS and not call.args and not call.keywords:
-        span = ctx.span(call)
-        edit = ctx.insert(span.end - 1, "devices=[]")
+        edit = ctx.add_argument(call, "devices=[]")
         title = "add `devices=[]`, so that `fork_rng` restores only the random state of the CPU"
         fix = ctx.fix(title, edit, applicability=Applicability.UNSAFE)
         yield ctx.finding(call, "`fork_rng()` raises after `import torchax`", fix)
@@ -363,7 +362,7 @@ def of_array(call: ast.Call, ctx: Context) -> Iterator[Finding]:
         return
     imports = ctx.imports("import torch")
     if imports is not None and _may_be_in_environment(call, ctx):
-        edit = ctx.insert(ctx.span(call.args[0]).end, f", dtype={dtype}")
+        edit = ctx.add_argument(call, f"dtype={dtype}", 1)
         message = (
             f"under torchax, `torch.tensor` makes a float32 tensor of this `{dtype}` data, without an error"
         )

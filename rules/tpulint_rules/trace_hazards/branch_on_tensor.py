@@ -57,7 +57,7 @@ from collections.abc import Iterator
 from itertools import takewhile
 
 from tpulint.model.syntax.layout import call_lines
-from tpulint.rules_api import Applicability, Context, Edit, Finding, Fix, Rule, Span, Tensor
+from tpulint.rules_api import Applicability, Change, Context, Finding, Fix, Rule, Tensor
 from tpulint.rules_api.results import Condition, Selection
 
 rule = Rule(
@@ -124,25 +124,29 @@ def _where_statement(node: ast.If, ctx: Context) -> Fix | None:
     return ctx.fix(_TITLE, *edits, *imports, applicability=Applicability.UNSAFE) if edits else None
 
 
-def _edits(node: ast.If, found: list[Selection], test: Condition, ctx: Context) -> list[Edit]:
+def _edits(node: ast.If, found: list[Selection], test: Condition, ctx: Context) -> list[Change]:
     """The edits that leave of the `if` what Python can decide; none if a branch shares the row of a colon."""
     source = ctx.source
     margin, inner = source.margin(node), source.margin(node) + source.indent
     is_first = source.text.startswith("if", ctx.span(node).start)  # no `elif`
     if not test.first:
         replaced = [*node.body, *node.orelse]
-        lines = _where_lines(found, test.tensor, replaced, margin if is_first else inner, ctx)
-        code = source.newline.join(lines if is_first else ["else:", *lines])
-        return [ctx.replace(node, code.removeprefix(margin))]
+        indent = margin if is_first else inner
+        code = source.newline.join(_where_lines(found, test.tensor, replaced, indent, ctx)).removeprefix(
+            indent
+        )
+        outer = ctx.parent(node)
+        return [
+            ctx.replace(node, code)
+            if is_first or not isinstance(outer, ast.If)
+            else ctx.add_else(outer, code)
+        ]
     replaced = node.body if test.is_and else node.orelse
     if any(source.ahead_of(branch[0]).strip() for branch in (node.body, replaced) if branch):
         return []
-    code = source.newline.join(_where_lines(found, test.tensor, replaced[1:], inner, ctx))
-    if replaced:
-        span = Span(ctx.span(replaced[0]).start, ctx.span(replaced[-1]).end)
-        selecting = ctx.edit(span, code.removeprefix(inner))
-    else:
-        selecting = ctx.insert(ctx.span(node).end, f"{source.newline}{margin}else:{source.newline}{code}")
+    lines = _where_lines(found, test.tensor, replaced[1:], inner, ctx)
+    code = source.newline.join(lines).removeprefix(inner)
+    selecting = ctx.replace_run(replaced[0], len(replaced), code) if replaced else ctx.add_else(node, code)
     return [ctx.replace(node.test, test.first), selecting]
 
 

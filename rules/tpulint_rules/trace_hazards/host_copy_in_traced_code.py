@@ -59,7 +59,6 @@ from tpulint.rules_api import (
     Fix,
     Kind,
     Rule,
-    Span,
     Static,
     Tensor,
     Unknown,
@@ -195,11 +194,7 @@ def _left_out(call: ast.Call, ctx: Context) -> Fix | None:
     assert isinstance(call.func, ast.Attribute)
     if not _works_on_device(call, ctx):
         return None
-    text, end = ctx.source.text, ctx.span(call.func.value).end
-    # Parentheses around the tensor, and comments behind it, stay.
-    dot = text.rfind(".", end, ctx.span(call.func).end - len(call.func.attr))
-    gap = text[end:dot]
-    edit = ctx.edit(Span(dot if "#" in gap else end + len(gap.rstrip()), ctx.span(call).end), "")
+    edit = ctx.reduce(call, call.func.value)
     name = ".cpu()" if call.func.attr == "cpu" else ".to(...)"
     title = f"remove `{name}` and keep the tensor on the device"
     return ctx.fix(title, edit, applicability=Applicability.UNSAFE)

@@ -49,9 +49,9 @@ from collections.abc import Iterable, Iterator
 
 from tpulint.rules_api import (
     Applicability,
+    Change,
     Context,
     Device,
-    Edit,
     Finding,
     Fix,
     FunctionNode,
@@ -188,15 +188,15 @@ def _made_static(jitted: Jitted, numbers: set[int], words: set[str], ctx: Contex
         quoted = [f'"{word}"' for word in sorted(words)]
         options.append(f'"static_argnames": {_tuple(quoted)}')
     text = f"{{{', '.join(options)}}}"
-    edits: tuple[Edit, ...]
+    edits: tuple[Change, ...]
     if not isinstance(by, ast.Call):
         imports = ctx.imports("import functools", "import torchax")
         code = f"functools.partial({_JIT}, kwargs_for_jax_jit={text})"
         edits = (ctx.replace(by, code), *imports) if imports is not None else ()
     elif jitted.hidden:
         imports = ctx.imports("import torchax")
-        code = f", torchax.CompileOptions(jax_jit_kwargs={text})"
-        edits = (ctx.insert(ctx.span(by.args[0]).end, code), *imports) if imports is not None else ()
+        code = f"torchax.CompileOptions(jax_jit_kwargs={text})"
+        edits = (ctx.add_argument(by, code, 1), *imports) if imports is not None else ()
     else:
         imports = ctx.imports("import torchax")
         code = f"{_JIT}({ctx.text(by.args[0])}, kwargs_for_jax_jit={text})"
@@ -274,12 +274,6 @@ def _registered(call: ast.Call, ctx: Context) -> Fix | None:
     node, imports = _data_class(call, ctx), ctx.imports("import jax")
     if node is None or imports is None:
         return None
-    source = ctx.source
-    first = ctx.span(node.decorator_list[0]).start - 1
-    start = source.line_starts[source.location(first).row - 1]
-    indent = source.text[start:first]
-    if indent.strip():
-        return None
-    line = ctx.insert(start, f"{indent}@jax.tree_util.{_REGISTERS}{source.newline}")
+    line = ctx.add_decorator(node, f"jax.tree_util.{_REGISTERS}", outermost=True)
     title = f"register the dataclass `{node.name}` with `jax.tree_util.{_REGISTERS}`"
     return ctx.fix(title, line, *imports, applicability=Applicability.UNSAFE)

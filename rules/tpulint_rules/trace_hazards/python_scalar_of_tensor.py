@@ -49,7 +49,7 @@ import ast
 from collections.abc import Iterator
 
 from tpulint.model.values.uses import in_place_of_number
-from tpulint.rules_api import Applicability, Context, Edit, Finding, Fix, Kind, Rule, Several, Tensor
+from tpulint.rules_api import Applicability, Change, Context, Finding, Fix, Kind, Rule, Several, Tensor
 
 rule = Rule(
     "TPU302",
@@ -93,7 +93,7 @@ def _stay_tensor(call: ast.Call, function: str, kind: Tensor, ctx: Context) -> F
         argument, ctx.text(argument), kind if function == "float" else Tensor(dtype="int")
     )
     if kind.dtype == wanted or (function == "float" and kind.dtype == ""):
-        edits: tuple[Edit, ...] = (ctx.replace(call, text),)
+        edits: tuple[Change, ...] = (ctx.replace(call, text),)
     else:
         imports = ctx.imports("import torch")
         if imports is None:

@@ -50,5 +50,5 @@ def optimizer(call: ast.Call, ctx: Context) -> Iterator[Finding]:
             f"`{asked[0].arg}=True` calls operations on lists of tensors, which torchax does not implement"
         )
         title = f"remove {' and '.join(f'`{word.arg}=True`' for word in asked)}"
-        fix = ctx.fix(title, ctx.without_keywords(call, _WAYS))
+        fix = ctx.fix(title, *ctx.without_keywords(call, _WAYS))
         yield ctx.finding(asked[0].value, message, fix)

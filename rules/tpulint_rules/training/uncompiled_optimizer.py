@@ -46,7 +46,7 @@ import ast
 from collections.abc import Iterator
 
 from tpulint.knowledge.runtime import COMPILE_OPTIMIZER, DISTRIBUTION, is_runtime_function
-from tpulint.rules_api import Applicability, Context, Finding, Rule
+from tpulint.rules_api import Applicability, Change, Context, Finding, Rule
 
 rule = Rule("TPU641", "optimizer whose step is not compiled", module=__name__, fix=Applicability.UNSAFE)
 
@@ -114,10 +114,9 @@ def _uncompiled(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     name = ctx.qualified_name(call.func)
     step = f"`{name.rpartition('.')[2]}.step`" if name else "the `step` of this optimizer"
     message = f"torchax runs {step} one operation at a time, which is slow on TPU"
-    start = ctx.span(call)
     fix = None
     if imports is not None:
-        edits = (*imports, ctx.insert(start.start, "compile_optimizer("), ctx.insert(start.end, ")"))
+        edits: list[Change] = [*imports, ctx.wrap(call, "compile_optimizer(", ")")]
         fix = ctx.fix(
             f"compile the optimizer step with `compile_optimizer(...)` of the runtime {DISTRIBUTION}",
             *edits,

@@ -43,7 +43,7 @@ from collections.abc import Iterator
 
 from tpulint.knowledge.runtime import COMPILE_UPDATE, DISTRIBUTION
 from tpulint.model.training.placing import placed
-from tpulint.rules_api import Applicability, Context, Finding, Fix, Rule
+from tpulint.rules_api import Applicability, Change, Context, Finding, Fix, Rule
 from tpulint.rules_api.results import Region
 
 rule = Rule(
@@ -119,7 +119,7 @@ def _marked(ctx: Context) -> Fix | None:
     definition = ctx.scope.function.node if ctx.scope.function is not None else None
     if imports is None or not isinstance(definition, ast.FunctionDef):
         return None
-    edits = (*imports, ctx.add_decorator(definition, "compile_update"))
+    edits: list[Change] = [*imports, ctx.add_decorator(definition, "compile_update")]
     return ctx.fix(
         f"decorate `{definition.name}` with `@compile_update` of the runtime {DISTRIBUTION}",
         *edits,
@@ -139,4 +139,4 @@ def _moved(found: Region, ctx: Context) -> Fix | None:
     if made is None:
         return None
     title = "move the loop into a new function with `@compile_update` of the runtime torchax-compat"
-    return ctx.fix(title, *imports, *ctx.move(made), applicability=Applicability.UNSAFE, serves_cuda=True)
+    return ctx.fix(title, *imports, *made, applicability=Applicability.UNSAFE, serves_cuda=True)

@@ -94,7 +94,7 @@ from tpulint.knowledge.runtime import DISTRIBUTION, HIGHER_ORDER
 from tpulint.knowledge.tracing import AUTOGRAD_FUNCTIONS
 from tpulint.model.training.sharing import put_apart
 from tpulint.model.training.steps import NOT_FOUND, SHARED_LINE
-from tpulint.rules_api import Applicability, Context, Finding, Fix, Rule, Scope, Span, Tensor, Unknown
+from tpulint.rules_api import Applicability, Context, Finding, Fix, Rewrite, Rule, Scope, Tensor, Unknown
 from tpulint.rules_api.results import Filling, Step
 from tpulint.rules_api.syntax import effects, positional_parameters
 
@@ -223,22 +223,18 @@ def _collected(filling: Filling, ctx: Context) -> Fix | str:
 def _named(step: Step, loss: ast.expr, like: str, ctx: Context) -> Fix | str:
     """The fix that assigns the loss to a variable, so that the next round can move its computation."""
     statement, source = ctx.statement(loss), ctx.source
-    start = ctx.span(statement).start
-    indent = source.ahead_of(statement)
     if not isinstance(statement, _SIMPLE) or any(isinstance(one, _NOT_ONCE) for one in ctx.ancestors(loss)):
         return "the loss is part of a larger statement: assign the loss to a variable first"
     if not step.is_moved_once_named:
         return NOT_FOUND
-    if indent.strip():
+    if source.ahead_of(statement).strip():
         return _put_apart(put_apart(ctx.module, [statement]), ctx) or SHARED_LINE
     name = step.fresh(like)
-    span, text = ctx.span(loss), source.text
-    while isinstance(ctx.parent(loss), ast.Attribute) and text[span.start - 1] + text[span.end] == "()":
-        span = Span(span.start - 1, span.end + 1)  # a name needs none
-    value = text[span.start : span.end] if len(ctx.text(loss).splitlines()) > 1 else ctx.text(loss)
+    value = ctx.text(loss)
+    is_bare = len(value.splitlines()) > 1 and isinstance(loss, ast.BinOp | ast.BoolOp | ast.Compare)
     edits = (
-        ctx.insert(start, f"{name} = {value}{source.newline}{indent}"),
-        ctx.edit(span, name),
+        ctx.insert_before(statement, f"{name} = ({value})" if is_bare else f"{name} = {value}"),
+        ctx.replace(loss, name, bare=isinstance(ctx.parent(loss), ast.Attribute)),
     )
     shown = f"`{value}`" if "\n" not in value and len(value) < 40 else "the loss"
     title = f"store {shown} in the new variable `{name}`{_NEXT}"
@@ -249,26 +245,24 @@ def _extracted(step: Step, ctx: Context) -> Fix | str:
     behind = step.kept_behind()
     if behind:
         title = f"move the `.item()` statements after the `autocast` block{_NEXT}"
-        return ctx.fix(title, *(ctx.edit(*one) for one in behind), applicability=Applicability.UNSAFE)
+        return ctx.fix(title, *behind, applicability=Applicability.UNSAFE)
     moved = step.moved()
     if isinstance(moved, str):
         return _put_apart(step.put_apart(), ctx) or moved
-    edits = ctx.runtime_import("differentiable")
-    if edits is None:
+    imports = ctx.runtime_import("differentiable")
+    if imports is None:
         return _TAKEN.format("differentiable")
-    for one in moved:
-        edits += ctx.move(one)
     title = "move the loss computation into a new function with the decorator `@differentiable`"
     title += f" of the runtime {DISTRIBUTION}, so that JAX computes the gradients"
-    return ctx.fix(title, *edits, applicability=Applicability.UNSAFE, serves_cuda=True)
+    return ctx.fix(title, *imports, *moved, applicability=Applicability.UNSAFE, serves_cuda=True)
 
 
-def _put_apart(edits: list[tuple[Span, str]] | None, ctx: Context) -> Fix | None:
+def _put_apart(edits: list[Rewrite] | None, ctx: Context) -> Fix | None:
     """The fix that writes each statement on its own line, so that the next round can move them."""
     if edits is None:
         return None
     title = f"put each statement on its own line{_NEXT}"
-    return ctx.fix(title, *(ctx.edit(*one) for one in edits), applicability=Applicability.UNSAFE)
+    return ctx.fix(title, *edits, applicability=Applicability.UNSAFE)
 
 
 def _gradients(call: ast.Call, message: str, ctx: Context) -> Iterator[Finding]:

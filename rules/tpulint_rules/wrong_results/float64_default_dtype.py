@@ -90,8 +90,6 @@ def _enabled(call: ast.Call, ctx: Context) -> Fix | None:
     statement, imports = ctx.statement(call), ctx.imports("import jax")
     if imports is None or not isinstance(statement, ast.Expr) or statement.value is not call:
         return None
-    before = ctx.source.ahead_of(statement)
-    gap = "; " if before.strip() else f"{ctx.source.newline}{before}"
-    edit = ctx.insert(ctx.span(statement).end, f'{gap}jax.config.update("{_OPTION}", True)')
+    edit = ctx.insert_after(statement, f'jax.config.update("{_OPTION}", True)')
     title = f'add `jax.config.update("{_OPTION}", True)`, which enables 64-bit types in JAX'
     return ctx.fix(title, edit, *imports, applicability=Applicability.UNSAFE)

@@ -85,10 +85,9 @@ def _other_seeds(ctx: Context) -> list[int]:
 
 
 def _seeded(statement: ast.stmt, seed: ast.expr, ctx: Context) -> Fix | None:
-    imports, span, source = ctx.imports("import torchax"), ctx.span(statement), ctx.source
+    imports = ctx.imports("import torchax")
     if imports is None or any(isinstance(node, ast.Call) for node in ast.walk(seed)):
         return None
-    gap = "; " if source.shares_row(statement) else f"{source.newline}{source.ahead_of(statement)}"
-    text = f"{gap}torchax.default_env().manual_seed({ctx.text(seed)})"
+    code = f"torchax.default_env().manual_seed({ctx.text(seed)})"
     title = "add `torchax.default_env().manual_seed(...)`, which seeds the random numbers on the device"
-    return ctx.fix(title, ctx.insert(span.end, text), *imports, applicability=Applicability.UNSAFE)
+    return ctx.fix(title, ctx.insert_after(statement, code), *imports, applicability=Applicability.UNSAFE)

@@ -57,7 +57,6 @@ import ast
 from collections.abc import Iterator
 
 from tpulint.knowledge.tensors import READS
-from tpulint.model.syntax.imports import end_of_imports
 from tpulint.rules_api import Applicability, Context, Device, Finding, Fix, FunctionNode, Rule, Tensor
 
 rule = Rule(
@@ -484,12 +483,7 @@ def _enabled(ctx: Context) -> Fix | None:
     imports = None if ctx.is_imported else ctx.imports("import jax")
     if imports is None:
         return None
-    newline = ctx.source.newline
     line = f'jax.config.update("{_OPTION}", True)'
-    edit = ctx.insert(end_of_imports(ctx.module, None), f"{newline}{line}{newline}")
-    together = [one for one in imports if one.span == edit.span]
-    for one in together:
-        edit = ctx.insert(edit.span.start, one.content + edit.content)
+    edit = ctx.insert_below_imports(line)
     title = f"add `{line}`, which enables 64-bit types in JAX"
-    apart = [one for one in imports if one not in together]
-    return ctx.fix(title, *apart, edit, applicability=Applicability.UNSAFE)
+    return ctx.fix(title, *imports, edit, applicability=Applicability.UNSAFE)

@@ -61,7 +61,7 @@ import ast
 from collections.abc import Iterator
 
 from tpulint.knowledge.views import PIECES, SHAPELESS, WHOLE, WRITES
-from tpulint.rules_api import Applicability, Context, Edit, Finding, Fix, Rule, Span, Static
+from tpulint.rules_api import Applicability, Change, Context, Finding, Fix, Rule, Static
 from tpulint.rules_api.results import Copied
 
 rule = Rule(
@@ -268,27 +268,27 @@ def _written_back(written: ast.expr, found: Copied, ctx: Context) -> Fix | None:
         case _:
             return None
     statement = ctx.statement(written)
-    edges = _line(statement, ctx)
-    if edges is None:
+    if ctx.source.shares_row(statement):
         return None
-    line, indent = edges
     pieces = _joined(found, ctx)
     if pieces is not None and isinstance(written, ast.Name):
         code, imports = pieces
-        edit = ctx.insert(line.end, f"{ctx.source.newline}{indent}{ctx.text(base)}.copy_({code})")
+        edit = ctx.insert_after(statement, f"{ctx.text(base)}.copy_({code})")
         title = f"copy `{code}` back to `{ctx.text(base)}` after the write"
         return ctx.fix(title, edit, *imports, applicability=Applicability.UNSAFE)
     if not back:
         return None
-    text, newline = ctx.text(found.base), ctx.source.newline
+    text = ctx.text(found.base)
     given = found.view.args if isinstance(found.view, ast.Call) else []
     arguments = ", ".join(ctx.text(argument) for argument in given)
     if written is found.view:
         if ctx.is_bound("flat") or not isinstance(statement, ast.Assign | ast.AugAssign | ast.Expr):
             return None
         held = "flat"
-        opening = [ctx.insert(line.start, f"{indent}flat = {ctx.text(found.view)}{newline}")]
-        edits = [*opening, ctx.replace(written, held)]
+        edits = [
+            ctx.insert_before(statement, f"flat = {ctx.text(found.view)}"),
+            ctx.replace(written, held),
+        ]
     else:
         held_by = written
         while isinstance(held_by, ast.Subscript):
@@ -297,14 +297,14 @@ def _written_back(written: ast.expr, found: Copied, ctx: Context) -> Fix | None:
             return None
         held, edits = held_by.id, []
     code = back.format(view=held, base=text, arguments=arguments)
-    edits.append(ctx.insert(line.end, f"{newline}{indent}{text}.copy_({code})"))
+    edits.append(ctx.insert_after(statement, f"{text}.copy_({code})"))
     title = f"copy the elements of `{held}` back to `{text}` after the write"
     if written is found.view:
         title = f"write to `{held} = {ctx.text(found.view)}`, and then copy `{held}` back to `{text}`"
     return ctx.fix(title, *edits, applicability=Applicability.UNSAFE)
 
 
-def _joined(found: Copied, ctx: Context) -> tuple[str, tuple[Edit, ...]] | None:
+def _joined(found: Copied, ctx: Context) -> tuple[str, tuple[Change, ...]] | None:
     """The source that joins all pieces of a tensor, with its imports; None if a piece has no name."""
     match found.made:
         case ast.Assign(targets=[ast.Tuple(elts=elements)], value=value) if value is found.view:
@@ -341,16 +341,3 @@ _BACK = {
     "t": "{view}.t()",
     "detach": "{view}",
 }
-
-
-def _line(statement: ast.stmt, ctx: Context) -> tuple[Span, str] | None:
-    """The line of a statement that shares it with no other, and its indentation; None if it shares it."""
-    source, span = ctx.source, ctx.span(statement)
-    start = source.line_starts[source.location(span.start).row - 1]
-    row = source.location(span.end).row
-    end = source.line_starts[row] if row < len(source.line_starts) else len(source.text)
-    indent = source.text[start : span.start]
-    rest = source.text[span.end : end]
-    if indent.strip() or rest.partition("#")[0].strip():
-        return None
-    return Span(start, span.end + len(rest.rstrip("\r\n"))), indent

@@ -43,7 +43,7 @@ import ast
 from collections.abc import Iterator
 
 from tpulint.knowledge.runtime import DISTRIBUTION
-from tpulint.rules_api import Applicability, Context, Edit, Finding, Fix, Rule, Span
+from tpulint.rules_api import Applicability, Change, Context, Finding, Fix, Rule
 from tpulint.rules_api.syntax import calls_looped_over
 
 rule = Rule(
@@ -132,7 +132,7 @@ def _arguments(call: ast.Call) -> bool:
 def _kept(states: list[ast.Call], statement: ast.stmt, ctx: Context) -> Fix | None:
     if not ctx.trace.is_without_gradient(statement):
         return None
-    edits = [ctx.insert(ctx.span(call).end - 1, "keep_vars=True") for call in states]
+    edits = [ctx.add_argument(call, "keep_vars=True") for call in states]
     return ctx.fix(
         "pass `keep_vars=True` to `state_dict`, which then returns the parameters themselves", *edits
     )
@@ -144,16 +144,11 @@ def _shared(ctx: Context) -> Fix | None:
 
 
 def _without_gradient(target: ast.expr, name: ast.Name, statement: ast.stmt, ctx: Context) -> Fix | None:
-    edits: list[Edit] = [ctx.edit(Span(ctx.span(name).end, ctx.span(target).end), "")]
+    edits: list[Change] = [ctx.reduce(target, name)]
     if not ctx.trace.is_without_gradient(statement):
         imports = ctx.imports("import torch")
-        source, start = ctx.source, ctx.span(statement).start
-        indent = source.ahead_of(statement)
-        if imports is None or indent.strip():
+        if imports is None or ctx.source.shares_row(statement):
             return None
-        edits += [
-            ctx.insert(start, f"with torch.no_grad():{source.newline}{indent}{source.indent}"),
-            *imports,
-        ]
+        edits += [ctx.enclose(statement, "with torch.no_grad():"), *imports]
     title = f"write to `{name.id}` under `torch.no_grad()` instead of to `{ctx.text(target)}`"
     return ctx.fix(title, *edits)

@@ -80,15 +80,9 @@ def _shared_again(owner: ast.ClassDef, ctx: Context) -> Fix:
     found = [node for node in ast.walk(owner) if isinstance(node, ast.Assign) and _is_tie(node)]
     found.sort(key=lambda node: node.lineno)
     body = _by_name(found, ctx) if all(_is_surely_there(tie, owner) for tie in found) else _ANY
-    source, last = ctx.source, owner.body[-1]
-    margin = source.ahead_of(last)
-    first = last.decorator_list[0] if isinstance(last, ast.FunctionDef) and last.decorator_list else last
-    indent = margin if not margin.strip() else " " * first.col_offset
-    lines = ["", "def _apply(self, *args, **kwargs):"]
-    lines += [f"{step}{line}".replace("\t", step) for line in body]
-    text = "".join(f"{source.newline}{indent}{line}" if line else source.newline for line in lines)
-    end = source.text.find(source.newline, ctx.span(last).end)  # behind a comment
-    edit = ctx.insert(end if end >= 0 else len(source.text), text)
+    lines = ["def _apply(self, *args, **kwargs):", *(f"{step}{line}".replace("\t", step) for line in body)]
+    last = owner.body[-1]
+    edit = ctx.insert_after(last, ctx.source.newline + ctx.lines(last, *lines))
     title = "add an `_apply` method that ties the weights again after the module is moved to a device"
     return ctx.fix(title, edit, applicability=Applicability.UNSAFE)
 

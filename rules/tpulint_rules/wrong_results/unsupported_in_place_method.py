@@ -198,7 +198,7 @@ def _out_of_place(call: ast.Call, receiver: ast.expr, name: str, ctx: Context) -
         else isinstance(receiver, ast.Name) and not ctx.types.is_shared(receiver)
     ):
         title = f"assign the result of `{pure}` to `{text}` instead of calling `{name}`"
-        return ctx.fix(title, ctx.replace(call, f"{text} = {code}"))
+        return ctx.fix(title, ctx.replace(ctx.statement(call), f"{text} = {code}"))
     if isinstance(receiver, ast.Name | ast.Attribute | ast.Subscript) and name not in ("t_", "put_"):
         title = f"write the result of `{pure}` to `{text}` with `copy_` instead of calling `{name}`"
         return ctx.fix(title, ctx.replace(call, f"{text}.copy_({code})"))
@@ -218,7 +218,7 @@ def _assigned(call: ast.Call, receiver: ast.expr, name: str, ctx: Context) -> Fi
     else:
         value = f"{text}.{name.removesuffix('_')}{_arguments(call, ctx)}"
     title = f"replace `{name}` with an assignment to `{target}`"
-    return ctx.fix(title, ctx.replace(call, f"{target} = {value}"))
+    return ctx.fix(title, ctx.replace(ctx.statement(call), f"{target} = {value}"))
 
 
 def _masked(call: ast.Call, receiver: ast.expr, ctx: Context) -> Fix | None:

@@ -87,7 +87,7 @@ def indexed(node: ast.Subscript, ctx: Context) -> Iterator[Finding]:
         f"torchax cannot index `{view}` with a tensor or list, because `{view}` is a view of another tensor"
     )
     if isinstance(node.ctx, ast.Load):
-        edit = ctx.insert(ctx.span(node.value).end, ".clone()")
+        edit = ctx.wrap(node.value, "", ".clone()")
         yield ctx.finding(
             node, message, ctx.fix(f"copy the view `{view}` with `.clone()` before indexing it", edit)
         )
@@ -110,7 +110,8 @@ def handed_over(call: ast.Call, ctx: Context) -> Iterator[Finding]:
         fix = None
         if isinstance(ctx.parent(call), ast.Expr) and isinstance(receiver, ast.Name | ast.Attribute):
             code = f"{whole}[...] = {other}"
-            fix = ctx.fix(f"replace `copy_` with the assignment `{code}`", ctx.replace(call, code))
+            edit = ctx.replace(ctx.statement(call), code)
+            fix = ctx.fix(f"replace `copy_` with the assignment `{code}`", edit)
     else:
         # What an attribute holds may still be on the host: `type_as` moves it, too.
         device = f"{other}.device, " if isinstance(receiver, ast.Attribute) else ""
@@ -138,7 +139,7 @@ def read(call: ast.Call, ctx: Context) -> Iterator[Finding]:
         view = ctx.text(given)
         name = ctx.text(call.func) if given is not call.func.value else f"{name}()"
         title = f"copy the view `{view}` with `.clone()` before `{name}` reads it"
-        fix = ctx.fix(title, ctx.insert(ctx.span(given).end, ".clone()"))
+        fix = ctx.fix(title, ctx.wrap(given, "", ".clone()"))
         message = f"`{name}` raises on torchax, because `{view}` is a view of another tensor"
         yield ctx.finding(call, message, fix)
 
@@ -171,17 +172,14 @@ def _by_copy(node: ast.Subscript, ctx: Context) -> Fix | None:
     targets = statement.targets if isinstance(statement, ast.Assign) else [getattr(statement, "target", None)]
     if not isinstance(inner, ast.Subscript) or not isinstance(statement, ast.Assign | ast.AugAssign):
         return None
-    source, start = ctx.source, ctx.span(statement).start
-    indent = source.ahead_of(statement)
     name = next(one for one in _NAMES if ctx.names.lookup(one) is None)
-    if targets != [node] or indent.strip():
+    if targets != [node] or ctx.source.shares_row(statement):
         return None
-    gap = f"{source.newline}{indent}"
     part = ctx.text(inner)
     edits = (
-        ctx.insert(start, f"{name} = {part}.clone(){gap}"),
+        ctx.insert_before(statement, f"{name} = {part}.clone()"),
         ctx.replace(inner, name),
-        ctx.insert(ctx.span(statement).end, f"{gap}{part} = {name}"),
+        ctx.insert_after(statement, f"{part} = {name}"),
     )
     return ctx.fix(f"write to a copy of `{part}`, and then assign the copy to `{part}`", *edits)
 

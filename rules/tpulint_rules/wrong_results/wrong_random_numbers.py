@@ -81,7 +81,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from tpulint.rules_api import Applicability, Context, Device, Finding, Fix, Instance, Rule, Span, Tensor
+from tpulint.rules_api import Applicability, Context, Device, Finding, Fix, Instance, Rule, Tensor
 from tpulint.rules_api.syntax import arguments_by_name
 
 rule = Rule(
@@ -189,8 +189,8 @@ def sample(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     classes = _NORMAL.intersection(ctx.types.ancestors(kind.cls))
     if any(not ctx.runtime_handles("samples of normal distributions", _plain(cls)) for cls in classes):
         edits = (
-            ctx.insert(ctx.span(call.func).end - len("sample"), "r"),
-            ctx.insert(ctx.span(call).end, ".detach()"),
+            ctx.rename(call.func, "rsample"),
+            ctx.wrap(call, "", ".detach()"),
         )
         message = "on torchax, `sample` ignores the mean and standard deviation, without an error"
         yield ctx.finding(call, message, ctx.fix("replace `sample()` with `rsample().detach()`", *edits))
@@ -289,11 +289,11 @@ def _is_on_device(node: ast.expr, ctx: Context) -> bool:
 
 
 def _drawn_on_host(call: ast.Call, device: ast.expr, ctx: Context) -> Fix | None:
-    parts = sorted([*(ctx.span(argument) for argument in call.args), *map(ctx.span, call.keywords)])
-    position = parts.index(next(ctx.span(item) for item in call.keywords if item.value is device))
-    if ctx.trace_path is not None or position == 0:
+    word = next(item for item in call.keywords if item.value is device)
+    is_first = not call.args and word is min(call.keywords, key=ctx.span)
+    if ctx.trace_path is not None or is_first:
         return None
-    without = ctx.edit(Span(parts[position - 1].end, parts[position].end), "")
-    moved = ctx.insert(ctx.span(call).end, f".to({ctx.text(device)})")
+    without = ctx.remove_argument(word)
+    moved = ctx.wrap(call, "", f".to({ctx.text(device)})")
     title = f"draw random numbers on the CPU, and move them to the device with `.to({ctx.text(device)})`"
     return ctx.fix(title, without, moved, applicability=Applicability.UNSAFE)

@@ -8,9 +8,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from tpulint.finding import Applicability, Edit, Finding, Fix, Span
+from tpulint.finding import Applicability, Finding, Fix, Span
 from tpulint.knowledge.runtime import PACKAGE
-from tpulint.model.syntax.imports import end_of_imports, insertions, missing_imports
+from tpulint.model.syntax.imports import missing_imports
+from tpulint.model.syntax.rewritten import text_lost
+from tpulint.plan import INSERTS, Import, Kind, NodePath, Rewrite, node_at, path_of
 
 if TYPE_CHECKING:
     from tpulint.model.project.project_file import ProjectFile
@@ -26,7 +28,6 @@ _ONLY_CUDA = re.compile(
 )
 #: The last names of calls that put something on a device, or seed its random numbers.
 _NEEDS_TORCHAX = ("to", "cuda", "device", "set_default_device", "manual_seed", "manual_seed_all")
-_IMPORT = re.compile(r"\s*((import|from) [^\n]*\s*)+\Z")
 _Nodes = Sequence[ast.stmt | ast.expr]
 _SIMPLE = ast.Expr | ast.Assign | ast.AugAssign | ast.AnnAssign
 _TITLE = "{} (not applied, because `keep-gpu` is set and this fix would change the program on CUDA)"
@@ -79,105 +80,59 @@ def _is_jax(node: ast.AST) -> bool:
 
 def two_way(module: ProjectFile, finding: Finding) -> Fix | None:
     """A finding's fix in a form that leaves CUDA what it had; shown only where there is no such form."""
-    fix, text = finding.fix, module.source.text
+    fix = finding.fix
     if fix is None or fix.serves_cuda:
         return fix
-    if any(ASKED in edit.content or _joins_guard(module, edit) for edit in fix.edits):
+    written = [*(code for one in fix.rewrites for code in one.code), *(one.condition for one in fix.imports)]
+    if any(ASKED in code for code in written):
         return fix
-    if not any(_is_one_way(text, edit) for edit in fix.edits):
+    one_way = [one for one in fix.rewrites if _is_one_way(module, one)]
+    if not one_way and not any(_JAX.search(one.statement) for one in fix.imports):
         return fix
-    imports = [edit for edit in fix.edits if edit.span.start == edit.span.end and _IMPORT.match(edit.content)]
-    edits = None
+    rewrites: list[Rewrite] | None = None
+    added: list[Import] = []
+    is_beside = all(_is_without_cuda(module, one) for one in fix.rewrites)
     torch = missing_imports(module, ("import torch",), module.index.module)
     if torch is not None:
-        edits = [edit for edit in fix.edits if edit not in imports]
-        is_beside = _is_without_cuda(module, edits)
-        edits = edits if is_beside else _kept(module, edits)
-        edits = edits if edits is not None else _entered(module, finding.span)
-    if edits is None or torch is None:
+        added = list(map(Import, torch))
+        rewrites = list(fix.rewrites) if is_beside else _kept(module, fix.rewrites)
+        if rewrites is None:
+            rewrites, contextlib = _entered(module, finding.span)
+            added += contextlib
+    if not rewrites and (torch is None or fix.rewrites):
         return replace(fix, title=_TITLE.format(fix.title), applicability=Applicability.DISPLAY)
-    guarded = [
-        guarded_import(module, edit.content) if _JAX.search(edit.content) else edit for edit in imports
-    ]
-    added = [_edit(module, Span(at, at), line) for at, line in insertions(module, torch).items()]
+    imports = [only_without_cuda(module, one) if _JAX.search(one.statement) else one for one in fix.imports]
     title = fix.title if is_beside else f"{fix.title}, except where CUDA is available"
-    return replace(fix, title=title, edits=tuple(sorted({*edits, *guarded, *added})))
+    return replace(fix, title=title, rewrites=tuple(rewrites or ()), imports=tuple({*imports, *added}))
 
 
-def _is_without_cuda(module: ProjectFile, edits: list[Edit]) -> bool:
-    """Whether edits are of code that CUDA does not reach."""
-    others = [module.source.span(root) for _, _, other in _choices(module) for root in other]
-    return all(any(s.start <= e.span.start and e.span.end <= s.end for s in others) for e in edits)
-
-
-def _entered(module: ProjectFile, span: Span) -> list[Edit] | None:
-    """A context that is entered with CUDA alone, for a fix that would take it out."""
-    contextlib = missing_imports(module, ("import contextlib",), module.index.module)
-    if contextlib is None or not any(
-        isinstance(outer, ast.withitem) for _, outer in _expressions(module, span)
-    ):
-        return None
-    code = f"{module.source.text[span.start : span.end]} if {ASKED} else contextlib.nullcontext()"
-    added = [_edit(module, Span(at, at), line) for at, line in insertions(module, contextlib).items()]
-    return [_edit(module, span, code), *added]
-
-
-def _is_one_way(text: str, edit: Edit) -> bool:
-    """Whether an edit puts in what is torchax's alone, or takes out what is CUDA's."""
-    lost = _CUDA.search(text[edit.span.start : edit.span.end]) is not None
-    return _JAX.search(edit.content) is not None or (lost and "accelerator" not in edit.content)
-
-
-def guarded_import(module: ProjectFile, statements: str) -> Edit:
-    """The edit that puts imports, and what follows from them, behind the others, where there is no CUDA."""
-    source, newline = module.source, module.source.newline
-    lines = [line for line in statements.splitlines() if line.strip()]
-    guard = _guard(module)
-    if guard is not None:
-        row = guard.end_lineno or guard.lineno
-        end = source.line_starts[row] if row < len(source.line_starts) else len(source.text)
-        return _edit(module, Span(end, end), "".join(f"{source.indent}{line}{newline}" for line in lines))
-    end = _end_of_imports(module)
-    body = newline.join([f"if not {ASKED}:", *(f"{source.indent}{line}" for line in lines)])
-    return _edit(module, Span(end, end), f"{newline}{body}{newline}")
-
-
-def _end_of_imports(module: ProjectFile) -> int:
-    """Offset below the imports that stand above whatever may need torchax."""
+def only_without_cuda(module: ProjectFile, one: Import) -> Import:
+    """An import behind the others, where there is no CUDA, above whatever may need torchax."""
     needs = (place for name in _NEEDS_TORCHAX for place in module.index.calls.get(name, ()))
-    rows = (getattr(call, "lineno", 0) for call, scope in needs if scope is module.index.module)
-    return end_of_imports(module, min(rows, default=None))
+    rows = [getattr(call, "lineno", 0) for call, scope in needs if scope is module.index.module]
+    body = module.source.tree.body
+    ahead_of = next((i for i, s in enumerate(body) if rows and (s.end_lineno or 0) >= min(rows)), None)
+    return Import(one.statement, f"not {ASKED}", ahead_of)
 
 
-def _joins_guard(module: ProjectFile, edit: Edit) -> bool:
-    guard = _guard(module)
-    if guard is None or edit.location.row != (guard.end_lineno or 0) + 1:
-        return False
-    return edit.content.startswith(module.source.indent)
+def _is_without_cuda(module: ProjectFile, rewrite: Rewrite) -> bool:
+    """Whether a rewrite is of code that CUDA does not reach."""
+    nodes = list(module.nodes_on(rewrite.path))
+    return any(node is root for _, _, other in _choices(module) for root in other for node in nodes)
 
 
-def _guard(module: ProjectFile) -> ast.If | None:
-    """The statement behind a file's imports that imports what only torchax needs."""
-    source, end = module.source, _end_of_imports(module)
-    first = next((node for node in source.tree.body if source.span(node).start >= end), None)
-    guards = isinstance(first, ast.If) and not first.orelse and ast.unparse(first.test) == f"not {ASKED}"
-    return first if guards and isinstance(first, ast.If) else None
+def _entered(module: ProjectFile, span: Span) -> tuple[list[Rewrite] | None, list[Import]]:
+    """A context that is entered with CUDA alone, for a fix that would take it out, and what it needs."""
+    contextlib = missing_imports(module, ("import contextlib",), module.index.module)
+    for node, outer in _expressions(module, span) if contextlib is not None else ():
+        if isinstance(outer, ast.withitem):
+            code = f"{_text(module, node)} if {ASKED} else contextlib.nullcontext()"
+            path = path_of(node, module.parent)
+            return [Rewrite(path, Kind.REPLACE, (code,))], list(map(Import, contextlib or ()))
+    return None, []
 
 
-def _kept(module: ProjectFile, edits: list[Edit]) -> list[Edit] | None:
-    """Edits whose code stands beside the one that was there, chosen by whether there is CUDA."""
-    if len(edits) == 1:
-        edit = edits[0]
-        if edit.span.start == edit.span.end:
-            return _added(module, edit)
-        for node, outer in _expressions(module, edit.span):
-            if isinstance(node, ast.expr) and not isinstance(outer, ast.Expr):
-                return [_chosen(module, node, outer, edit)]
-    statement = _around(module, edits)
-    return [_split(module, statement, edits)] if statement is not None else None
-
-
-def _expressions(module: ProjectFile, span: Span) -> Iterator[tuple[ast.AST, ast.AST]]:
+def _expressions(module: ProjectFile, span: Span) -> Iterator[tuple[ast.expr, ast.AST]]:
     """The expression that a span is, if it is one, with what stands around it."""
     source = module.source
     for outer in ast.walk(source.tree):
@@ -186,90 +141,75 @@ def _expressions(module: ProjectFile, span: Span) -> Iterator[tuple[ast.AST, ast
                 yield child, outer
 
 
-def _chosen(module: ProjectFile, node: ast.expr, outer: ast.AST, edit: Edit) -> Edit:
-    text = module.source.text
-    old = text[edit.span.start : edit.span.end]
-    if isinstance(node, ast.IfExp) and ast.unparse(node.test) == ASKED:
-        old = ast.get_source_segment(text, node.body) or ast.unparse(node.body)
-    elif isinstance(node, ast.IfExp | ast.Lambda):
-        old = f"({old})"
-    code = f"{old} if {ASKED} else {edit.content}"
+def _is_one_way(module: ProjectFile, rewrite: Rewrite) -> bool:
+    """Whether a rewrite puts in what is torchax's alone, or takes out what is CUDA's."""
+    code = "".join(rewrite.code)
+    lost = _CUDA.search(text_lost(module.source, rewrite)) is not None
+    return _JAX.search(code) is not None or (lost and "accelerator" not in code)
+
+
+def _kept(module: ProjectFile, rewrites: tuple[Rewrite, ...]) -> list[Rewrite] | None:
+    """Rewrites whose code stands beside the one that was there, chosen by whether there is CUDA."""
+    if len(rewrites) == 1:
+        [rewrite] = rewrites
+        if rewrite.kind in INSERTS:
+            return _conditional(module, rewrite)
+    root = min((one.path for one in rewrites), key=len)
+    node = node_at(module.source.tree, root)
+    outer = module.parent(node)
+    is_one = all(one.path[: len(root)] == root for one in rewrites)
+    if is_one and isinstance(node, ast.expr) and not isinstance(outer, ast.Expr):
+        return [*rewrites, _chosen(node, outer, root)]
+    statement = _around(module, rewrites)
+    if statement is None:
+        return None
+    return [*rewrites, Rewrite(path_of(statement, module.parent), Kind.CHOOSE, (ASKED,))]
+
+
+def _conditional(module: ProjectFile, rewrite: Rewrite) -> list[Rewrite] | None:
+    """Statements that are put in become those of a branch, where they have lines of their own."""
+    source = module.source
+    node = node_at(source.tree, rewrite.path)
+    if not isinstance(node, ast.stmt) or source.shares_row(node):
+        return None
+    margin = source.margin(node)
+    lines = rewrite.code[0].splitlines()
+    body = [f"{source.indent}{line}" if line.strip() else line for line in lines]
+    body[0] = f"{margin}{body[0]}"
+    return [replace(rewrite, code=(source.newline.join([f"if not {ASKED}:", *body]), *rewrite.code[1:]))]
+
+
+def _chosen(node: ast.expr, outer: ast.AST | None, path: NodePath) -> Rewrite:
+    """The rewrite that leaves an expression as it is where there is CUDA."""
     loose = isinstance(
         outer, ast.Call | ast.keyword | ast.Assign | ast.AnnAssign | ast.Return | ast.arguments
     )
     callee = isinstance(outer, ast.Call) and outer.func is node
-    return replace(edit, content=code if loose and not callee else f"({code})")
+    return Rewrite(path, Kind.CHOOSE, (ASKED,) if loose and not callee else (ASKED, "grouped"))
 
 
-def _added(module: ProjectFile, edit: Edit) -> list[Edit] | None:
-    """Whole lines that are put in become those of a branch."""
-    source = module.source
-    lines = edit.content.strip("\r\n").splitlines()
-    indent = lines[0][: len(lines[0]) - len(lines[0].lstrip())] if lines else ""
-    before = source.text[source.line_starts[edit.location.row - 1] : edit.span.start]
-    if not edit.content.startswith(("\n", "\r")) and before.strip():
+def _around(module: ProjectFile, rewrites: tuple[Rewrite, ...]) -> ast.stmt | None:
+    """The statement, alone on its lines, that rewrites are within; if it is not simple, that one replaces."""
+    found: set[int] = set()
+    last: ast.stmt | None = None
+    for rewrite in rewrites:
+        if rewrite.kind in INSERTS:
+            return None
+        statements = [node for node in module.nodes_on(rewrite.path) if isinstance(node, ast.stmt)]
+        if not statements:
+            return None
+        last = statements[-1]
+        found.add(id(last))
+    if last is None or len(found) > 1 or module.source.shares_row(last):
         return None
-    if lines and lines[-1].lstrip().startswith("@"):  # what follows it is not put in
-        return None
-    at_start = not edit.content.startswith(("\n", "\r")) and before
-    body = source.newline.join(f"{source.indent}{line}" if line.strip() else line for line in lines)
-    if at_start:
-        body = f"{before}{body}"
-    guarded = f"{'' if at_start else indent}if not {ASKED}:{source.newline}{body}"
-    head, tail = edit.content.partition(lines[0])[0], edit.content[len(edit.content.rstrip("\r\n")) :]
-    return [replace(edit, content=f"{head}{guarded}{tail}")]
-
-
-def _around(module: ProjectFile, edits: list[Edit]) -> ast.stmt | None:
-    """The statement, alone on its lines, that an edit replaces, or the simple one that edits lie within."""
-    source = module.source
-    for node in ast.walk(source.tree):
-        if not isinstance(node, ast.stmt) or not (
-            isinstance(node, _SIMPLE) or _is_whole(module, node, edits)
-        ):
-            continue
-        start = source.line_starts[node.lineno - 1]
-        row = node.end_lineno or node.lineno
-        end = source.line_starts[row] if row < len(source.line_starts) else len(source.text)
-        alone = ";" not in source.text[start:end] and not source.text[start : source.span(node).start].strip()
-        if alone and all(start <= edit.span.start and edit.span.end <= end for edit in edits):
-            return node
+    is_whole = any(
+        module_node is last for module_node in (node_at(module.source.tree, one.path) for one in rewrites)
+    )
+    if isinstance(last, _SIMPLE) or (is_whole and isinstance(last, ast.If | ast.With)):
+        return last
     return None
 
 
-def _is_whole(module: ProjectFile, statement: ast.stmt, edits: list[Edit]) -> bool:
-    """Whether an edit replaces a whole statement that may go a level deeper, which a long string may not."""
-    if not isinstance(statement, ast.If | ast.With) or [edit.span for edit in edits] != [
-        module.source.span(statement)
-    ]:
-        return False
-    strings = (node for node in ast.walk(statement) if isinstance(node, ast.Constant | ast.JoinedStr))
-    return all(node.lineno == node.end_lineno for node in strings)
-
-
-def _split(module: ProjectFile, statement: ast.stmt, edits: list[Edit]) -> Edit:
-    source = module.source
-    span = source.span(statement)
-    indent = source.ahead_of(statement)
-    old = source.text[span.start : span.end]
-    new = old
-    for edit in sorted(edits, reverse=True):
-        first, last = max(edit.span.start - span.start, 0), min(edit.span.end, span.end) - span.start
-        new = new[:first] + edit.content + new[last:]
-    new = new.strip()
-    newline, step = source.newline, source.indent
-    code = f"if {ASKED}:{newline}{indent}{step}{_deeper(old, newline, step)}"
-    if isinstance(statement, ast.If) and ast.unparse(statement.test) == ASKED:
-        code = source.text[span.start : source.span(statement.body[-1]).end]
-    if new and new != "pass":
-        code += f"{newline}{indent}else:{newline}{indent}{step}{_deeper(new, newline, step)}"
-    return _edit(module, span, code)
-
-
-def _deeper(code: str, newline: str, step: str) -> str:
-    return f"{newline}{step}".join(code.splitlines())
-
-
-def _edit(module: ProjectFile, span: Span, content: str) -> Edit:
-    source = module.source
-    return Edit(span, content, source.location(span.start), source.location(span.end))
+def _text(module: ProjectFile, node: ast.expr) -> str:
+    span = module.source.span(node)
+    return module.source.text[span.start : span.end]

@@ -3,39 +3,31 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from tpulint.finding import Edit
+from tpulint.plan import Change, Import, Rewrite
 
 if TYPE_CHECKING:
     from tpulint.model.syntax.parsed_file import ParsedFile
 
-_IMPORT = re.compile(r"^import torch\r?\n", re.MULTILINE)
+_TORCH = Import("import torch")
 _USE = re.compile(r"(?<![\w.\"'])torch\.(?=\w)")
-_IMPORTS = ("import ", "from ")
 
 
-def in_own_words(module: ParsedFile, edits: Iterable[Edit]) -> Iterator[Edit]:
-    """Edits without `import torch` where a file has it by another name, such as `th`, which they use then."""
-    edits, alias = list(edits), _alias(module)
-    if alias is None or not any(map(_imports_torch, edits)):
-        yield from edits
-        return
-    for edit in edits:
-        if _imports_torch(edit):
-            rest = _IMPORT.sub("", edit.content)
-            if rest.strip():
-                yield replace(edit, content=rest)
-        elif edit.content.lstrip().startswith(_IMPORTS):
-            yield edit
-        else:
-            yield replace(edit, content=_USE.sub(f"{alias}.", edit.content))
-
-
-def _imports_torch(edit: Edit) -> bool:
-    return edit.content.lstrip().startswith(_IMPORTS) and _IMPORT.search(edit.content) is not None
+def in_own_words(module: ParsedFile, changes: Sequence[Change]) -> list[Change]:
+    """Changes that use the name by which a file imports torch, such as `th`, instead of importing it."""
+    alias = _alias(module)
+    if alias is None or _TORCH not in changes:
+        return list(changes)
+    return [
+        replace(one, code=tuple(_USE.sub(f"{alias}.", code) for code in one.code))
+        if isinstance(one, Rewrite)
+        else one
+        for one in changes
+        if one != _TORCH
+    ]
 
 
 def _alias(module: ParsedFile) -> str | None:

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import ast
-import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from tpulint.model.names.scopes import Scope
 from tpulint.model.syntax.handlers import optional
-from tpulint.source import first_row
 
 if TYPE_CHECKING:
     from tpulint.model.syntax.parsed_file import ParsedFile
@@ -42,26 +40,6 @@ def missing_imports(module: ParsedFile, statements: tuple[str, ...], scope: Scop
     return missing
 
 
-def insertions(module: ParsedFile, statements: list[str]) -> dict[int, str]:
-    """Text to insert at offsets, so that each import stands where isort would put it among the others."""
-    lines: dict[int, list[str]] = {}
-    alone: set[int] = set()
-    for text in sorted(statements, key=_order):
-        offset, new_block = _place(module, text)
-        lines.setdefault(offset, []).append(text)
-        if new_block:
-            alone.add(offset)
-    newline = module.source.newline
-    result = {}
-    for offset, texts in lines.items():
-        texts.sort(key=lambda text: not _is_standard(text))
-        standard = sum(map(_is_standard, texts)) if offset in alone else 0
-        written = [f"{text}{newline}" for text in texts]
-        body = "".join([*written[:standard], *([newline] if standard else []), *written[standard:]])
-        result[offset] = body if _at_line_start(module, offset) else newline + body
-    return result
-
-
 def first_import(module: ParsedFile, package: str) -> ImportNode | None:
     """The first import of a package, or of something in it, without which the file is not imported itself.
 
@@ -79,63 +57,15 @@ def first_import(module: ParsedFile, package: str) -> ImportNode | None:
     return min(found, key=lambda node: node.lineno, default=None)
 
 
-def respelled(statement: ast.ImportFrom, alias: ast.alias, target: str, indent: str, newline: str) -> str:
-    """An import statement in which one of its names comes from elsewhere, under the name it had."""
+def respelled(statement: ast.ImportFrom, alias: ast.alias, target: str) -> list[str]:
+    """Import statements in which one of a statement's names comes from elsewhere, under the name it had."""
     module, _, name = target.rpartition(".")
     local = alias.asname or alias.name
     moved = f"from {module} import {name}" + (f" as {local}" if local != name else "")
     if not module:
         moved = f"import {name}" + (f" as {local}" if local != name else "")
     rest = [other for other in statement.names if other is not alias]
-    if not rest:
-        return moved
-    kept = ast.unparse(ast.ImportFrom(statement.module, rest, statement.level))
-    return f"{kept}{newline}{indent}{moved}"
-
-
-def _order(text: str) -> tuple[bool, str]:
-    return text.startswith("from"), text.split()[1].lower()
-
-
-def _is_standard(text: str) -> bool:
-    return text.split()[1].partition(".")[0] in sys.stdlib_module_names
-
-
-def _place(module: ParsedFile, text: str) -> tuple[int, bool]:
-    standard = _is_standard(text)
-    run = _run(module, standard=standard)
-    if not run:
-        first = next(
-            (s for s in module.source.tree.body if isinstance(s, ImportNode) and not _is_future(s)), None
-        )
-        if standard and first is not None:
-            return module.source.line_starts[first.lineno - 1], True
-        return end_of_imports(module), False
-    before = [node for node in run if _order(ast.unparse(node)) < _order(text)]
-    if before:
-        return _behind(module, before[-1]), False
-    return module.source.line_starts[run[0].lineno - 1], False
-
-
-def _run(module: ParsedFile, *, standard: bool) -> list[ImportNode]:
-    """The run of adjacent top-level imports that has the standard library's, or torch's, in it."""
-    run: list[ImportNode] = []
-    found = False
-    for statement in [*module.source.tree.body, None]:
-        joined = isinstance(statement, ImportNode) and (
-            not run or statement.lineno == (run[-1].end_lineno or 0) + 1
-        )
-        if not joined:
-            if found:
-                return run
-            run = []
-        if isinstance(statement, ImportNode) and not _is_future(statement):
-            run.append(statement)
-            found = found or any(
-                (head in sys.stdlib_module_names) if standard else head == "torch"
-                for head in _heads(statement)
-            )
-    return []
+    return [*([ast.unparse(ast.ImportFrom(statement.module, rest, statement.level))] if rest else []), moved]
 
 
 def _heads(node: ImportNode) -> Iterator[str]:
@@ -146,45 +76,21 @@ def _heads(node: ImportNode) -> Iterator[str]:
         yield from (alias.name.partition(".")[0] for alias in node.names)
 
 
-def _is_future(node: ast.stmt) -> bool:
-    return isinstance(node, ast.ImportFrom) and node.module == "__future__"
-
-
-def _behind(module: ParsedFile, statement: ast.stmt) -> int:
-    """Offset of the line below an import; of its own line if other code follows the import there.
-
-    That code may need what is imported besides: `import torch; torch.manual_seed(0)`.
-    """
-    source = module.source
-    row = statement.end_lineno or statement.lineno
-    beside = [one for one in source.tree.body if one.lineno == row and not isinstance(one, ImportNode)]
-    if any(one.col_offset > statement.col_offset for one in beside) and not isinstance(statement, ast.Expr):
-        return source.line_starts[statement.lineno - 1]
-    return source.line_starts[row] if row < len(source.line_starts) else len(source.text)
-
-
-def _at_line_start(module: ParsedFile, offset: int) -> bool:
-    return offset == 0 or module.source.text[offset - 1] in "\r\n"
-
-
 #: What no longer stands at the top of a file: scripts that were notebooks import once more further down.
 _NOT_AT_THE_TOP = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.For | ast.While
 
 
-def end_of_imports(module: ParsedFile, before: int | None = None) -> int:
-    """Offset of the line below the docstring and the imports at the top of the file, or above a row of it."""
-    source = module.source
-    anchor: ast.stmt | None = None
-    for statement in source.tree.body:
+def end_of_imports(tree: ast.Module, before: int | None = None) -> ast.stmt | None:
+    """The last statement of the docstring and the imports at the top of a file, or above a row of it."""
+    last: ast.stmt | None = None
+    for statement in tree.body:
         is_below = before is not None and (statement.end_lineno or statement.lineno) >= before
         if isinstance(statement, _NOT_AT_THE_TOP) or is_below:
             break
         docstring = isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
-        if isinstance(statement, ImportNode) or (docstring and anchor is None):
-            anchor = statement
-    if anchor is not None:
-        return _behind(module, anchor)
-    return source.line_starts[first_row(source.tree.body[0]) - 1] if source.tree.body else len(source.text)
+        if isinstance(statement, ImportNode) or (docstring and last is None):
+            last = statement
+    return last
 
 
 def split_imports(before: str, after: str) -> list[tuple[int, int, str]]:

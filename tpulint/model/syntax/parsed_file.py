@@ -18,6 +18,7 @@ from tpulint.model.names.qualified import Names
 from tpulint.model.names.references import attributes_by_class
 from tpulint.model.names.scopes import Scope
 from tpulint.model.syntax.parents import Parents
+from tpulint.plan import NodePath, node_at
 from tpulint.source import Source
 
 #: How many folders of a path the name of a package has, from which relative imports start.
@@ -113,6 +114,13 @@ class ParsedFile:
         while outer is not None:
             yield outer
             outer = self.parent(outer)
+
+    def nodes_on(self, path: NodePath) -> Iterator[ast.AST]:
+        """The nodes from below the file's tree down to the one at a path."""
+        node: ast.AST = self.source.tree
+        for step in path:
+            node = node_at(node, (step,))
+            yield node
 
     def statement(self, node: ast.AST) -> ast.stmt:
         """The statement that a node stands in, or is."""

@@ -4,26 +4,27 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Iterator, Set
+from typing import TYPE_CHECKING
 
-from tpulint.finding import Span
 from tpulint.model.names.qualified import dotted
 from tpulint.model.syntax.effects import effects
-from tpulint.model.syntax.parsed_file import ParsedFile
+from tpulint.plan import Kind, Rewrite, path_of
+
+if TYPE_CHECKING:
+    from tpulint.model.syntax.parsed_file import ParsedFile
 
 #: What is called on the way from a tensor to a number.
 _READING: frozenset[str | None] = frozenset({"item", "detach", "cpu", "size", "len", "float"})
 
 
-def kept_behind(
-    module: ParsedFile, statements: Iterable[ast.stmt], losses: Set[str]
-) -> list[tuple[Span, str]]:
+def kept_behind(module: ParsedFile, statements: Iterable[ast.stmt], losses: Set[str]) -> list[Rewrite]:
     """What takes such statements out of their blocks; not those that change what `losses` names."""
+    blocks = (block for block in statements if isinstance(block, ast.With) and _is_autocast(block))
+    counts = ((block, len(list(_last(module, block, losses)))) for block in blocks)
     return [
-        edit
-        for block in statements
-        if isinstance(block, ast.With) and _is_autocast(block)
-        for one in _last(module, block, losses)
-        for edit in _moved_out(module, block, one)
+        Rewrite(path_of(block, module.parent), Kind.MOVE_OUT, (str(count),))
+        for block, count in counts
+        if count
     ]
 
 
@@ -52,14 +53,3 @@ def _keeps_number(statement: ast.stmt) -> bool:
             return "item" in names and _READING.issuperset(names)
         case _:
             return False
-
-
-def _moved_out(module: ParsedFile, block: ast.With, statement: ast.stmt) -> Iterator[tuple[Span, str]]:
-    """The margin of the block for a statement, and for the comments ahead of it."""
-    source, place = module.source, block.body.index(statement)
-    inner, outer = source.margin(statement), source.margin(block)
-    before = block.body[place - 1]
-    for row in range((before.end_lineno or before.lineno) + 1, statement.lineno + 1):
-        start = source.line_starts[row - 1]
-        if source.line(row).startswith(inner):
-            yield Span(start, start + len(inner)), outer

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from tpulint.finding import Span
 from tpulint.model.names.references import method_around
 from tpulint.model.names.scopes import Scope
 from tpulint.model.syntax.bound import binders, surely_read, surely_written
 from tpulint.model.training.extraction import extraction
 from tpulint.model.training.regions import Region
+from tpulint.plan import Kind, Rewrite, path_of
 from tpulint.source import first_row
 
 if TYPE_CHECKING:
@@ -20,23 +20,9 @@ if TYPE_CHECKING:
     from tpulint.model.training.changing import Changing
 
 
-@dataclass(frozen=True, slots=True)
-class Moved:
-    """A function to insert at an offset, and what takes the place of the lines that it is made of.
-
-    `bindings` are lines to insert at offsets, without which an argument of the call may not be bound.
-    """
-
-    offset: int
-    definition: str
-    span: Span
-    call: str
-    bindings: tuple[tuple[int, str], ...] = ()
-
-
 def placed(
     module: ParsedFile, changing: Changing, found: Region, scope: Scope, name: str, decorator: str
-) -> Moved | None:
+) -> list[Rewrite] | None:
     """Make a region a function: a method beside the one around it where it needs `self`.
 
     Args:
@@ -67,20 +53,29 @@ def placed(
     left_open = _left_open(found)
     parameters |= {name: results[name] for name in left_open}
     assert around is None or isinstance(around, ast.stmt)
-    made = extraction(module, found, name, decorator, parameters, results, left_open, method=around)
+    above = around or _top_level(module, found.statements[0])
+    made = extraction(
+        module,
+        found,
+        name,
+        decorator,
+        parameters,
+        results,
+        left_open,
+        above=above,
+        is_method=around is not None,
+    )
     if made is None:
         return None
-    newline = module.source.newline
-    apart = 2 if around is None else 1
-    above = _above(module, around or _top_level(module, found.statements[0]))
-    lead, gap = newline * max(0, apart - _blank(module, above)), newline * apart
+    source, (first, *_) = module.source, found.span
     call, bindings = made.call, []
-    for line, start, indent in _unbound(module, found, scope):
-        if start >= made.span.start:
-            call = f"{indent}{line}{newline}{call}"
+    for line, statement in _unbound(found, scope, module):
+        if first_row(statement) >= first.lineno:
+            code, *counts = call.code
+            call = replace(call, code=(f"{line}{source.newline}{source.margin(first)}{code}", *counts))
         else:
-            bindings.append((start, f"{indent}{line}{newline}"))
-    return Moved(above, lead + made.definition + gap, made.span, call, tuple(bindings))
+            bindings.append(Rewrite(path_of(statement, module.parent), Kind.INSERT_BEFORE, (line,)))
+    return [made.definition, call, *bindings]
 
 
 def _within(name: str, plain: Collection[str]) -> str:
@@ -96,30 +91,13 @@ def _left_open(found: Region) -> dict[str, str]:
     return {name: f'getattr({owner}, "{last}", None)' for name, (owner, _, last) in parts.items()}
 
 
-def _unbound(module: ParsedFile, found: Region, scope: Scope) -> Iterator[tuple[str, int, str]]:
-    """The line that binds each input that may not be bound, where it goes, and its indent."""
-    source = module.source
+def _unbound(found: Region, scope: Scope, module: ParsedFile) -> Iterator[tuple[str, ast.stmt]]:
+    """The line that binds each input that may not be bound, and the statement that it goes before."""
     inputs = set(found.inputs) - surely_written(found.ahead) - surely_read(found.statements)
     for name, statement in binders(sorted(inputs), found.span[0], scope, module.answers):
-        start = source.line_starts[first_row(statement) - 1]
-        yield f"{name} = None", start, source.text[start : source.span(statement).start].split("@")[0]
+        yield f"{name} = None", statement
 
 
 def _top_level(module: ParsedFile, node: ast.stmt) -> ast.stmt:
     body = module.source.tree.body
     return next(s for s in body if s.lineno <= node.lineno <= (s.end_lineno or s.lineno))
-
-
-def _above(module: ParsedFile, statement: ast.stmt) -> int:
-    """The offset of the line above which a definition goes: over decorators and comments."""
-    source = module.source
-    row = first_row(statement)
-    while row > 1 and source.line(row - 1).lstrip().startswith("#"):
-        row -= 1
-    return source.line_starts[row - 1]
-
-
-def _blank(module: ParsedFile, offset: int) -> int:
-    """How many blank lines there are above a line."""
-    lines = module.source.text[:offset].splitlines()
-    return next((i for i, line in enumerate(reversed(lines)) if line.strip()), len(lines))

@@ -8,7 +8,6 @@ from dataclasses import replace
 from functools import cached_property
 from itertools import chain
 
-from tpulint.finding import Span
 from tpulint.model.names.numbered import numbered
 from tpulint.model.names.scopes import Scope
 from tpulint.model.syntax.effects import effects
@@ -21,11 +20,12 @@ from tpulint.model.training.handing import Handing
 from tpulint.model.training.kept import is_kept_by_marked, keeping, left_by_others
 from tpulint.model.training.learned import Learned
 from tpulint.model.training.losses import backward_calls, is_plain, loops_around
-from tpulint.model.training.placing import Moved, placed
+from tpulint.model.training.placing import placed
 from tpulint.model.training.regions import Obstacle, Region, next_rounds, region
 from tpulint.model.training.sharing import put_apart
 from tpulint.model.training.within import given_within
 from tpulint.model.values.typed_file import TypedFile
+from tpulint.plan import Rewrite
 
 NOT_FOUND = (
     "tpulint finds no loss computation: decorate the function that computes the loss with `@differentiable` "
@@ -256,8 +256,8 @@ class Step:
         """A name like this one that the file does not use."""
         return next(one for one in numbered(name) if one not in self._steps.names)
 
-    def moved(self) -> list[Moved] | str:
-        """The functions that take the computation in, or why there are none."""
+    def moved(self) -> list[Rewrite] | str:
+        """The rewrites that move the computation into functions, or why there are none."""
         if self.within is not None:
             return self.within.moved()
         asking = self._asking
@@ -270,11 +270,13 @@ class Step:
             remedy = "move that statement before or after the loss computation"
             return f"line {found.node.lineno} {found.why}: {remedy}"
         taken: set[str] = set()
-        made = [self._function(part, scope, taken) for part, scope in self._parts()]
-        result = [one for one in made if one is not None]
-        return result if len(result) == len(made) else SHARED_LINE
+        parts = sorted(self._parts(), key=lambda item: item[0].span[0].lineno)
+        made = [self._function(part, scope, taken) for part, scope in parts]
+        if any(one is None for one in made):
+            return SHARED_LINE
+        return [rewrite for one in made for rewrite in one or ()]
 
-    def put_apart(self) -> list[tuple[Span, str]] | None:
+    def put_apart(self) -> list[Rewrite] | None:
         """What gives the statements that compute it rows of their own, if they share any with others."""
         if self.within is not None:
             return self.within.put_apart()
@@ -283,7 +285,7 @@ class Step:
         statements = [one for part, _ in self._parts() for one in part.span]
         return put_apart(self._module, statements)
 
-    def kept_behind(self) -> list[tuple[Span, str]]:
+    def kept_behind(self) -> list[Rewrite]:
         """What takes statements that only keep numbers out of the blocks that compute it."""
         if self.within is not None:
             return self.within.kept_behind()
@@ -298,7 +300,7 @@ class Step:
             parts += carriers(self._module, self._learned, one, taken, self._scope)
         return list(_distinct(parts))
 
-    def _function(self, found: Region, scope: Scope, taken: set[str]) -> Moved | None:
+    def _function(self, found: Region, scope: Scope, taken: set[str]) -> list[Rewrite] | None:
         if not found.outputs:
             return None
         why: str | None = "calls functions that tpulint does not know"

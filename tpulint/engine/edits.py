@@ -1,0 +1,34 @@
+"""The edits of findings' fixes, for reports that other programs apply."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from tpulint.finding import Edits, Finding, Fix
+from tpulint.source import Source, SourceError
+
+
+def edits_of(findings: Sequence[Finding], contents: Mapping[str, bytes]) -> Edits:
+    """The edits of each fix, where its file is still as it was analyzed.
+
+    Args:
+        findings: what was found.
+        contents: the bytes of files that are not to be read from disk, by path.
+    """
+    from tpulint.rewrite.apply import RefusedError  # LibCST is imported only where something is rewritten
+    from tpulint.rewrite.render import Rendering
+
+    fixes: dict[str, dict[Fix, None]] = {}
+    for finding in findings:
+        if finding.fix is not None:
+            fixes.setdefault(finding.path, {})[finding.fix] = None
+    found: Edits = {}
+    for path, given in fixes.items():
+        try:
+            data = contents[path] if path in contents else Path(path).read_bytes()
+            rendering = Rendering(Source.decode(path, data))
+        except (OSError, SourceError, SyntaxError, RefusedError):
+            continue
+        found |= {(path, fix): rendering.edits(fix) for fix in given}
+    return found

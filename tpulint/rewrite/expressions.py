@@ -1,0 +1,196 @@
+"""What becomes of one expression, argument or name."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+from typing import Any
+
+import libcst as cst
+
+from tpulint.plan import Kind, NodePath, Rewrite, node_at
+from tpulint.rewrite.code import Reader, UnwritableError
+from tpulint.rewrite.locate import NotLocatedError, below
+
+#: Stands for the expression that code is put around.
+_HOLE = "_expression_"
+_SPACE = cst.SimpleWhitespace(" ")
+
+
+def replaced(node: cst.CSTNode, code: cst.BaseExpression, *, is_subscripts: bool = False) -> cst.CSTNode:
+    """An expression in the place of another, whose parentheses stay.
+
+    Several subscripts have no node of their own (`is_subscripts`): the node is the subscript with them.
+    """
+    if isinstance(node, cst.Slice):
+        return cst.Index(code)
+    if is_subscripts and isinstance(node, cst.Subscript):
+        return _with_subscripts(node, code)
+    outer = _around(node)
+    return code.with_changes(lpar=[*outer[0], *code.lpar], rpar=[*code.rpar, *outer[1]])
+
+
+def _with_subscripts(node: cst.Subscript, code: cst.BaseExpression) -> cst.Subscript:
+    elements: Sequence[cst.SubscriptElement] = [cst.SubscriptElement(cst.Index(code))]
+    if isinstance(code, cst.Tuple) and not code.lpar:
+        elements = [
+            cst.SubscriptElement(cst.Index(one.value), comma=one.comma)
+            for one in code.elements
+            if isinstance(one, cst.Element)
+        ]
+    return node.with_changes(slice=elements)
+
+
+def _around(node: Any) -> tuple[list[cst.LeftParen], list[cst.RightParen]]:
+    """The parentheses around an expression that are not its own, as those of a tuple are."""
+    left, right = list(node.lpar), list(node.rpar)
+    if isinstance(node, cst.Tuple | cst.GeneratorExp):
+        return left[:-1], right[1:]
+    return left, right
+
+
+def wrapped(node: Any, before: str, after: str, margin: str, reader: Reader) -> cst.CSTNode:
+    """An expression with code around it."""
+    left, right = _around(node)
+    own = node.with_changes(lpar=node.lpar[len(left) :], rpar=node.rpar[: len(node.rpar) - len(right)])
+    template = reader.expression(f"{before}{_HOLE}{after}", margin)
+    hole = _Hole(own)
+    made = template.visit(hole)
+    if hole.filled != 1 or not isinstance(made, cst.BaseExpression):
+        raise UnwritableError(f"{before}{_HOLE}{after}")
+    return replaced(own.with_changes(lpar=left, rpar=right) if left else cst.Name("_"), made)
+
+
+class _Hole(cst.CSTTransformer):
+    """Puts an expression in the place of the name that stands for it."""
+
+    def __init__(self, content: cst.BaseExpression) -> None:
+        super().__init__()
+        self._content = content
+        self.filled = 0
+
+    def on_leave(self, original_node: Any, updated_node: Any) -> Any:
+        if not isinstance(original_node, cst.Name) or original_node.value != _HOLE:
+            return updated_node
+        self.filled += 1
+        return self._content
+
+
+def reduced(node: Any, tree: ast.AST, path: NodePath) -> Any:
+    """One of the parts of an expression, at a path from it, with the parentheses around both."""
+    part: Any = node
+    for name, index in path:
+        part = [part, *below(part, tree, name, index)][-1]
+        tree = node_at(tree, ((name, index),))
+    left, right = _around(node)
+    return part.with_changes(lpar=[*left, *part.lpar], rpar=[*part.rpar, *right])
+
+
+def chosen(before: Any, now: Any, test: cst.BaseExpression, *, grouped: bool) -> cst.CSTNode:
+    """An expression where a condition holds, and else what others make of it."""
+    left, right = _around(before)
+    was = before.deep_clone().with_changes(
+        lpar=before.lpar[len(left) :], rpar=before.rpar[: len(before.rpar) - len(right)]
+    )
+    if isinstance(was, cst.IfExp) and was.test.deep_equals(test):
+        was = was.body
+    elif isinstance(was, cst.IfExp | cst.Lambda):
+        was = was.with_changes(lpar=[cst.LeftParen()], rpar=[cst.RightParen()])
+    now = now.with_changes(lpar=now.lpar[len(left) :], rpar=now.rpar[: len(now.rpar) - len(right)])
+    if grouped and not left:
+        left, right = [cst.LeftParen()], [cst.RightParen()]
+    return cst.IfExp(test=test, body=was, orelse=now, lpar=left, rpar=right)
+
+
+def renamed(node: Any, name: str) -> cst.CSTNode:
+    """A name, attribute, argument, parameter or function under another name."""
+    match node:
+        case cst.Name():
+            return node.with_changes(value=name)
+        case cst.Attribute():
+            return node.with_changes(attr=cst.Name(name))
+        case cst.Arg(keyword=cst.Name()):
+            return node.with_changes(keyword=cst.Name(name))
+        case cst.Param() | cst.FunctionDef() | cst.ClassDef():
+            return node.with_changes(name=cst.Name(name))
+    raise NotLocatedError(f"{type(node).__name__} has no name")
+
+
+def with_argument(call: cst.Call, argument: cst.Arg, place: int) -> cst.Call:
+    """A call with one more argument, on a line of its own where the others have theirs."""
+    given = list(call.args)
+    if not given:
+        return call.with_changes(args=[argument])
+    comma = cst.Comma(whitespace_after=_SPACE)
+    if 0 <= place < len(given):
+        return call.with_changes(args=[*given[:place], argument.with_changes(comma=comma), *given[place:]])
+    *ahead, last = given
+    if not isinstance(last.comma, cst.Comma):
+        added = argument.with_changes(whitespace_after_arg=last.whitespace_after_arg)
+        last = last.with_changes(comma=comma, whitespace_after_arg=cst.SimpleWhitespace(""))
+        return call.with_changes(args=[*ahead, last, added])
+    if isinstance(last.comma.whitespace_after, cst.ParenthesizedWhitespace):
+        before = ahead[-1].comma if ahead else None
+        gap = before.whitespace_after if isinstance(before, cst.Comma) else call.whitespace_before_args
+        comma = last.comma.with_changes(whitespace_after=gap)
+        end = last.comma.whitespace_after
+        if isinstance(gap, cst.ParenthesizedWhitespace):  # a comment behind the argument stays there
+            comma = comma.with_changes(
+                whitespace_after=gap.with_changes(first_line=end.first_line, empty_lines=end.empty_lines)
+            )
+            plain = cst.TrailingWhitespace(newline=end.first_line.newline)
+            end = end.with_changes(first_line=plain, empty_lines=[])
+        return call.with_changes(
+            args=[
+                *ahead,
+                last.with_changes(comma=comma),
+                argument.with_changes(comma=last.comma.with_changes(whitespace_after=end)),
+            ]
+        )
+    return call.with_changes(
+        args=[*ahead, last.with_changes(comma=comma), argument.with_changes(comma=last.comma)]
+    )
+
+
+def without_arguments(call: Any, dropped: Sequence[cst.Arg], original: Any) -> Any:
+    """A call, or the head of a class, without some arguments; what ends the list stays as it is."""
+    changes = {}
+    for name in ("args",) if isinstance(call, cst.Call) else ("bases", "keywords"):
+        before, now = getattr(original, name), getattr(call, name)
+        kept = [new for old, new in zip(before, now, strict=True) if not any(old is one for one in dropped)]
+        if kept and any(before[-1] is one for one in dropped):
+            last = now[-1]
+            kept[-1] = kept[-1].with_changes(comma=last.comma, whitespace_after_arg=last.whitespace_after_arg)
+        changes[name] = kept
+    return call.with_changes(**changes)
+
+
+def rewritten(node: cst.CSTNode, tree: ast.AST, rewrite: Rewrite, margin: str, reader: Reader) -> Any:
+    """What a rewrite makes of an expression, argument or name."""
+    code = rewrite.code
+    match rewrite.kind:
+        case Kind.REPLACE if isinstance(node, cst.Arg):
+            return reader.argument(code[0], margin).with_changes(
+                comma=node.comma, whitespace_after_arg=node.whitespace_after_arg
+            )
+        case Kind.REPLACE if len(code) > 1:
+            return reader.expression(code[0], margin)
+        case Kind.REPLACE:
+            return replaced(
+                node, reader.expression(code[0], margin), is_subscripts=isinstance(tree, ast.Tuple)
+            )
+        case Kind.WRAP:
+            return wrapped(node, code[0], code[1], margin, reader)
+        case Kind.REDUCE:
+            return reduced(node, tree, rewrite.parts[0][len(rewrite.path) :])
+        case Kind.NAME_ARGUMENT if isinstance(node, cst.Arg):
+            return node.with_changes(
+                keyword=cst.Name(code[0]),
+                equal=cst.AssignEqual(cst.SimpleWhitespace(""), cst.SimpleWhitespace("")),
+            )
+        case Kind.RENAME:
+            return renamed(node, code[0])
+        case Kind.ADD_ARGUMENT if isinstance(node, cst.Call):
+            place = int(code[1]) if len(code) > 1 else len(node.args)
+            return with_argument(node, reader.argument(code[0], margin), place)
+    raise NotLocatedError(f"{rewrite.kind} of {type(node).__name__}")

@@ -154,7 +154,7 @@ class _Steps(cst.CSTTransformer):
                 self._reader.statements(f"{rewrite.code[0]} pass", margin)
                 return
             body = self._reader.statements(rewrite.code[0], margin).body if rewrite.code else []
-            is_beside = rewrite.kind is not Kind.REPLACE_RUN and not _is_in_lines(chain)
+            is_beside = rewrite.kind in _BESIDE and not _is_in_lines(chain)
             if (rewrite.code and not body) or (is_beside and not _is_simple(body)):
                 raise UnwritableError(rewrite.code[0] if rewrite.code else "")
         elif rewrite.kind in (Kind.REMOVE_ARGUMENT, Kind.REMOVE_DECORATOR):

@@ -6,7 +6,7 @@ import ast
 
 import pytest
 
-from tpulint.model.project.changes import changes_itself
+from tpulint.model.project.attribute_writes import changes_itself
 from tpulint.model.project.keeping import is_of_torch
 
 CHANGING = [

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from tpulint.knowledge.tracing import is_device_word
-from tpulint.model.names.loops import unpacked
+from tpulint.model.names.loop_targets import unpacked
 from tpulint.model.names.scopes import Binding, FunctionNode, Scope, ScopeKind, parameters
 
 #: A node and the scope in which its names are looked up.

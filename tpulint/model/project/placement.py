@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable, Iterator
 
-from tpulint.model.project.devices import Devices
+from tpulint.model.project.device_use import DeviceUse
 from tpulint.model.project.facts import ANY, FunctionFacts
 from tpulint.model.project.programs import closure
 
@@ -15,7 +15,7 @@ _PLAIN = frozenset({"abc", "builtins", "collections", "dataclasses", "enum", "ty
 class Placement:
     """Follows calls, and functions that are passed on, to what is put on a device."""
 
-    def __init__(self, project: Devices) -> None:
+    def __init__(self, project: DeviceUse) -> None:
         self._project = project
         #: Functions that have been followed and put nothing on a device.
         self._on_host: set[str] = set()

@@ -8,14 +8,14 @@ from functools import cached_property
 
 from tpulint.knowledge.training import SCALERS
 from tpulint.model.project.callees import Callees
-from tpulint.model.project.devices import Devices
+from tpulint.model.project.device_use import DeviceUse
 from tpulint.model.project.facts import ModuleFacts
 from tpulint.model.project.placement import Placement
 from tpulint.model.project.takers import Taker
 from tpulint.model.project.trace_path import Step, TracePath
 
 
-class ProjectFacts(Devices):
+class ProjectFacts(DeviceUse):
     """What all modules together say; made by `link`, read by all that judges one file."""
 
     def __init__(self, modules: Iterable[ModuleFacts]) -> None:

@@ -29,7 +29,7 @@ from tpulint.model.names.references import (
 )
 from tpulint.model.names.scopes import FunctionNode, Scope, ScopeKind
 from tpulint.model.project.at_import import moves_at_import
-from tpulint.model.project.changes import changes_itself
+from tpulint.model.project.attribute_writes import changes_itself
 from tpulint.model.project.chosen import MAKING, chosen_imports, is_chosen
 from tpulint.model.project.facts import ANY, SOME_BASE, CallFact, ClassFacts, FunctionFacts, ModuleFacts, Root
 from tpulint.model.project.handing import Handed, Handing

@@ -14,7 +14,7 @@ from tpulint.model.project.folders import FolderPackages, heads
 from tpulint.model.project.programs import Programs, closure, programs_of, reversed_relation, with_runtime
 
 
-class Imports(Definitions):
+class ImportGraph(Definitions):
     """The definitions of a project, with the imports between its modules."""
 
     def __init__(self, modules: Iterable[ModuleFacts]) -> None:

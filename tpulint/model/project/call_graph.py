@@ -11,7 +11,7 @@ from tpulint.model.project.modules import ModuleClasses
 from tpulint.model.project.tensors import Tensors, tensors_of
 
 
-class Calls(ModuleClasses):
+class CallGraph(ModuleClasses):
     """The functions and classes of a project, and how they call each other."""
 
     def __init__(self, modules: Iterable[ModuleFacts]) -> None:

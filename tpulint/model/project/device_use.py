@@ -5,13 +5,13 @@ from __future__ import annotations
 from functools import cached_property
 
 from tpulint.knowledge.runtime import is_of_runtime
-from tpulint.model.project.calls import Calls
+from tpulint.model.project.call_graph import CallGraph
 from tpulint.model.project.chosen import ANYTHING
 from tpulint.model.project.device_flow import DeviceFlow, defined
-from tpulint.model.project.imports import Imports
+from tpulint.model.project.import_graph import ImportGraph
 
 
-class Devices(Calls, Imports):
+class DeviceUse(CallGraph, ImportGraph):
     """The calls and imports of a project, with the flow of devices through them."""
 
     @cached_property

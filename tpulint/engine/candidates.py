@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from typing import NamedTuple
 
-from tpulint.model.module import Module
 from tpulint.model.names.index import Index, Place
 from tpulint.model.names.scopes import Scope
+from tpulint.model.syntax.parsed_file import ParsedFile
 from tpulint.registry import rules
 from tpulint.rules_api import Rule
 from tpulint.rules_api.rule import Handler
@@ -26,7 +26,7 @@ class _Asking(NamedTuple):
     wanted: dict[str, dict[str, set[int]]]
 
 
-def concerned(module: Module) -> Iterator[tuple[Rule, Handler]]:
+def concerned(module: ParsedFile) -> Iterator[tuple[Rule, Handler]]:
     """The handlers, in the order of the rules, for which a file may have places; most files have few.
 
     The names that a file uses are looked up among those that the handlers want, once for all handlers.
@@ -40,7 +40,7 @@ def concerned(module: Module) -> Iterator[tuple[Rule, Handler]]:
     return (asking.handlers[number] for number in sorted(found))
 
 
-def candidates(module: Module, handler: Handler) -> Iterator[tuple[ast.AST, Scope]]:
+def candidates(module: ParsedFile, handler: Handler) -> Iterator[tuple[ast.AST, Scope]]:
     """The places that a handler wants to see, traced or not."""
     for place in _places(module, handler):
         if handler.where is None or handler.where(place[0]):
@@ -74,7 +74,7 @@ def _asking(known: tuple[Rule, ...]) -> _Asking:
     return asking
 
 
-def _places(module: Module, handler: Handler) -> list[Place]:
+def _places(module: ParsedFile, handler: Handler) -> list[Place]:
     index = module.index
     if handler.node is ast.Module:
         return [(module.source.tree, index.module)]

@@ -138,11 +138,6 @@ class Context(Editing):
         """Whether another file of the project imports this file, or this file is part of a package."""
         return self.program.is_imported
 
-    @property
-    def package(self) -> str:
-        """The dotted name of the package that others import this file from; "" for a script."""
-        return self.program.package
-
     def pending(self, statement: ast.stmt, waits: Callable[[ast.stmt], bool]) -> list[str]:
         """Names of tensors that the function computes before a statement, after it last waited for them."""
         return self.devices.pending(statement, waits)

@@ -43,11 +43,6 @@ class Names(Namespace):
         found = self.lookup(name.id)
         return [binding.value for binding in found[1] if binding.value is not None] if found else []
 
-    def binding_scope(self, node: ast.expr) -> Scope | None:
-        """The scope that binds a plain name; None for other expressions and undefined names."""
-        found = self.lookup(node.id) if isinstance(node, ast.Name) else None
-        return found[0] if found is not None else None
-
     def default_of(self, parameter: str) -> ast.expr | None:
         """The default of a parameter of the function that binds this name; None if there is none."""
         found = self.lookup(parameter)
@@ -149,10 +144,6 @@ class Names(Namespace):
     def has_call(self, name: str) -> bool:
         """Whether the file has a call whose callee ends in a name."""
         return bool(self._module.index.calls.get(name))
-
-    def called_names(self) -> Iterable[str]:
-        """The last parts of the callees of the file's calls."""
-        return self._module.index.calls.keys()
 
     def options(self, node: ast.expr, callee: str) -> dict[str, ast.expr]:
         """The items of a dictionary, by their keys, if the file unpacks a dictionary for a callee.

@@ -48,17 +48,6 @@ class Program(Namespace):
         return self._module.name in self._module.project.programs.of_scripts
 
     @property
-    def package(self) -> str:
-        """The dotted name of the package that others import this file from; "" for a script."""
-        body = self._module.source.tree.body
-        is_script = any("__main__" in ast.dump(node.test) for node in body if isinstance(node, ast.If))
-        relative = (node for node in body if isinstance(node, ast.ImportFrom) and node.level)
-        project = self._module.project
-        if is_script and not any(relative) and not project.is_of_package(self._module.name):
-            return ""
-        return project.package(self._module.name)
-
-    @property
     def keeps_cuda(self) -> bool:
         """Whether fixed programs have to run on CUDA as well (the setting `keep-gpu`)."""
         return self._module.project.keeps_gpu

@@ -68,7 +68,7 @@ def by_missing_part(call: ast.Call, ctx: Context) -> Found:
 @RULE.on(ast.Call)
 def by_type(call: ast.Call, ctx: Context) -> Found:
     assert isinstance(call.func, ast.Attribute)
-    kind = ctx.kind(call.func.value)
+    kind = ctx.types.kind(call.func.value)
     if not is_call(call):
         return
     if not kind.is_traced:
@@ -84,7 +84,7 @@ def by_name_in_another_generator(call: ast.Call, ctx: Context) -> Found:
 
 def _named(parts: list[ast.expr], ctx: Context) -> Found:
     for part in parts:
-        if ctx.qualified_name(part) != "math.e":
+        if ctx.names.qualified(part) != "math.e":
             continue
         yield ctx.finding(part, "found")
 
@@ -134,7 +134,7 @@ def by_comprehension_that_shadows(call: ast.Call, ctx: Context) -> Found:
 
 @RULE.on(ast.Call)
 def by_property(call: ast.Call, ctx: Context) -> Found:
-    while ctx.is_import_time:
+    while ctx.program.is_import_time:
         return
     yield ctx.finding(call, "found")
 
@@ -163,7 +163,7 @@ def by_type_of_a_namespace(call: ast.Call, ctx: Context) -> Found:
 
 @RULE.on(ast.Call)
 def by_lookup_in_a_choice(call: ast.Call, ctx: Context) -> Found:
-    statement = ctx.parent(call) if not ctx.is_import_time else None
+    statement = ctx.parent(call) if not ctx.program.is_import_time else None
     if not isinstance(statement, ast.Expr):
         return
     yield ctx.finding(call, "found")

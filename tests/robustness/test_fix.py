@@ -203,10 +203,12 @@ def rule(code: str, *replacements: tuple[str, str], imports: str | None = None) 
     def names(node: ast.Module, ctx: Context) -> Iterator[Finding]:
         for name in ast.walk(node):
             if isinstance(name, ast.Name) and name.id in table:
-                edits = [ctx.replace(name, table[name.id])]
+                edits = [ctx.rewrite.replace(name, table[name.id])]
                 if imports is not None:
-                    edits += ctx.imports(imports) or ()
-                yield ctx.finding(name, f"`{name.id}` is out", ctx.fix(f"use {table[name.id]}", *edits))
+                    edits += ctx.rewrite.imports(imports) or ()
+                yield ctx.finding(
+                    name, f"`{name.id}` is out", ctx.rewrite.fix(f"use {table[name.id]}", *edits)
+                )
 
     return made
 
@@ -340,7 +342,7 @@ def test_a_file_is_kept_if_a_rule_raises_on_the_fixed_text(
 
     @failing.on(ast.Module)
     def fail_on_fixed(node: ast.Module, ctx: Context) -> Iterator[Finding]:
-        if "int" in ctx.module.source.text:
+        if "int" in ctx.source.text:
             raise ValueError("surprised")
         yield from ()
 

@@ -209,7 +209,11 @@ def asked(rule: Rule, handler: Handler, node: ast.AST, scope: Scope, module: Mod
         raise
     except Exception as error:
         raise RuleError(_failure(rule, node, error)) from error
-    if handler.handled and any(one.fix is None for one in found) and ctx.runtime_handles(handler.handled):
+    if (
+        handler.handled
+        and any(one.fix is None for one in found)
+        and ctx.program.runtime_handles(handler.handled)
+    ):
         return [one for one in found if one.fix is not None]
     return found
 

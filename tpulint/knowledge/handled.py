@@ -1,6 +1,6 @@
 """What the runtime torchax-compat handles, each with the tests that show it.
 
-A rule leaves out a finding in a program with the runtime only by `Context.runtime_handles`, which takes a
+A rule leaves out a finding in a program with the runtime only by `Program.runtime_handles`, which takes a
 name of this table. `tests/rules/test_handled.py` checks that the table, its tests and the rules agree.
 """
 

@@ -22,7 +22,7 @@ class Module(Inference):
 
     def __init__(self, source: Source, path: ModulePath) -> None:
         super().__init__(source, path)
-        #: What the runtime was said to handle since this was last cleared; see `Context.runtime_handles`.
+        #: What the runtime was said to handle since this was last cleared; see `Program.runtime_handles`.
         self.handled: set[str] = set()
 
     def _forget(self) -> None:

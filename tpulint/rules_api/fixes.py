@@ -90,3 +90,8 @@ def _comments(text: str) -> Iterator[str]:
         _, mark, comment = line.partition("#")
         if mark:
             yield comment.strip()
+
+
+def one_line(text: str) -> str:
+    """A message or title that may quote code of several lines."""
+    return " ".join(text.split()) if "\n" in text or "\r" in text else text

@@ -175,8 +175,3 @@ class Names(Namespace):
     def default_tensor_types(self, call: ast.Call) -> Iterator[str]:
         """The types, or their names, that a call of `set_default_tensor_type` may make the default."""
         return default_types(self._module.names, [(call, self.scope)])
-
-    def _text(self, node: ast.expr) -> str:
-        source = self._module.source
-        span = source.span(node)
-        return source.text[span.start : span.end]

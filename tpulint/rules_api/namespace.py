@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Callable
 from typing import TypeVar
 
+from tpulint.finding import Span
 from tpulint.model.module import Module
 from tpulint.model.names.scopes import Scope
 
@@ -26,3 +28,10 @@ class Namespace:
             self._module.answers[analysis] = analysis(self._module)
         result: _T = self._module.answers[analysis]
         return result
+
+    def _span(self, node: ast.expr | ast.stmt | ast.keyword) -> Span:
+        return self._module.source.span(node)
+
+    def _text(self, node: ast.expr | ast.stmt) -> str:
+        span = self._span(node)
+        return self._module.source.text[span.start : span.end]

@@ -27,7 +27,7 @@ class Handler:
     of these names, and constants to these texts; it may be a test of them, too. `passing` restricts calls to
     those that pass keyword arguments of these names, `where` nodes to those that a quick look accepts,
     `traced` places to code that tracing reaches.
-    `handled` names what the runtime handles (see `Context.runtime_handles`): where it does, only findings
+    `handled` names what the runtime handles (see `Program.runtime_handles`): where it does, only findings
     with a fix are reported.
     """
 

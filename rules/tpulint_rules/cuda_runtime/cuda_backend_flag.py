@@ -79,9 +79,9 @@ _TORCH_TO_JAX = {"highest": "highest", "high": "high", "medium": "default"}
 
 @rule.on(ast.Attribute, named=_FLAGS, where=lambda node: isinstance(node.ctx, ast.Store))
 def switch(node: ast.Attribute, ctx: Context) -> Iterator[Finding]:
-    name = ctx.qualified_name(node)
+    name = ctx.names.qualified(node)
     statement = ctx.statement(node)
-    if name is None or not isinstance(statement, ast.Assign) or ctx.only_with_cuda(node):
+    if name is None or not isinstance(statement, ast.Assign) or ctx.devices.only_with_cuda(node):
         return
     alone = len(statement.targets) == 1 and statement.targets[0] is node
     constant = isinstance(statement.value, ast.Constant)
@@ -100,7 +100,9 @@ def switch(node: ast.Attribute, ctx: Context) -> Iterator[Finding]:
 
 @rule.on(ast.Call, named={"set_float32_matmul_precision"})
 def matmul_precision(call: ast.Call, ctx: Context) -> Iterator[Finding]:
-    if ctx.qualified_name(call.func) != "torch.set_float32_matmul_precision" or ctx.only_with_cuda(call):
+    if ctx.names.qualified(call.func) != "torch.set_float32_matmul_precision" or ctx.devices.only_with_cuda(
+        call
+    ):
         return
     statement = ctx.statement(call)
     fix = None
@@ -115,8 +117,8 @@ def matmul_precision(call: ast.Call, ctx: Context) -> Iterator[Finding]:
 
 @rule.on(ast.Call, named=frozenset(name.rpartition(".")[2] for name in CHOICES))
 def choice(call: ast.Call, ctx: Context) -> Iterator[Finding]:
-    name = ctx.qualified_name(call.func)
-    if name not in CHOICES or ctx.only_with_cuda(call):
+    name = ctx.names.qualified(call.func)
+    if name not in CHOICES or ctx.devices.only_with_cuda(call):
         return
     if name.endswith("_library") and not call.args and not call.keywords:
         return  # asks which one it is
@@ -127,8 +129,8 @@ def choice(call: ast.Call, ctx: Context) -> Iterator[Finding]:
 
 @rule.on(ast.Call, named=frozenset(name.rpartition(".")[2] for name in KERNEL_CONTEXTS))
 def context(call: ast.Call, ctx: Context) -> Iterator[Finding]:
-    name = ctx.qualified_name(call.func)
-    if name not in KERNEL_CONTEXTS or ctx.only_with_cuda(call):
+    name = ctx.names.qualified(call.func)
+    if name not in KERNEL_CONTEXTS or ctx.devices.only_with_cuda(call):
         return
     message = f"`{name}` selects CUDA kernels, so it has no effect on TPU"
     yield ctx.finding(call, message, _unwrap(call, name, ctx))
@@ -136,17 +138,17 @@ def context(call: ast.Call, ctx: Context) -> Iterator[Finding]:
 
 def _remove(statement: ast.stmt, name: str, ctx: Context) -> Fix:
     what = "assignment to" if isinstance(statement, ast.Assign) else "call to"
-    return ctx.fix(f"remove the {what} `{name}`", ctx.delete(statement))
+    return ctx.rewrite.fix(f"remove the {what} `{name}`", ctx.rewrite.delete(statement))
 
 
 def _precision(statement: ast.stmt, wanted: str, ctx: Context) -> Fix | None:
-    imports = ctx.imports("import jax")
+    imports = ctx.rewrite.imports("import jax")
     if imports is None:
         return None
     text = f'jax.config.update("jax_default_matmul_precision", "{wanted}")'
-    edit = ctx.replace(statement, text)
+    edit = ctx.rewrite.replace(statement, text)
     title = f"replace the CUDA setting with `{text}`"
-    return ctx.fix(title, edit, *imports, applicability=Applicability.UNSAFE)
+    return ctx.rewrite.fix(title, edit, *imports, applicability=Applicability.UNSAFE)
 
 
 def _unwrap(call: ast.Call, name: str, ctx: Context) -> Fix | None:
@@ -156,6 +158,6 @@ def _unwrap(call: ast.Call, name: str, ctx: Context) -> Fix | None:
         return None
     if any(isinstance(node, ast.Call) for arg in (*call.args, *call.keywords) for node in ast.walk(arg)):
         return None
-    edits = ctx.unwrap(statement, item)
+    edits = ctx.rewrite.unwrap(statement, item)
     title = f"remove the context manager `{name}` and keep the code inside"
-    return ctx.fix(title, *edits) if edits is not None else None
+    return ctx.rewrite.fix(title, *edits) if edits is not None else None

@@ -50,31 +50,31 @@ _EVENTS = frozenset({"torch.Event", "torch.cuda.Event", "torch.cuda.streams.Even
 
 @rule.on(ast.Call, named={"Event"})
 def event(call: ast.Call, ctx: Context) -> Iterator[Finding]:
-    name = ctx.qualified_name(call.func)
-    if name in _EVENTS and not ctx.only_with_cuda(call) and not ctx.is_caught(call):
+    name = ctx.names.qualified(call.func)
+    if name in _EVENTS and not ctx.devices.only_with_cuda(call) and not ctx.devices.is_caught(call):
         fix = _on_the_clock(ctx) or _stand_in(call, ctx)
         yield ctx.finding(call, f"`{name}` raises on a TPU host, and JAX has no events", fix)
 
 
 def _stand_in(call: ast.Call, ctx: Context) -> Fix | None:
     """The fix that replaces the event with an object that may be stored and passed on."""
-    imports = ctx.runtime_import()
+    imports = ctx.rewrite.runtime_import()
     if imports is None:
         return None
-    made = ctx.replace(call.func, f"{_CUDA}.Event")
+    made = ctx.rewrite.replace(call.func, f"{_CUDA}.Event")
     title = f"replace `{ctx.text(call.func)}` with `{_CUDA}.Event`, which reads the host clock"
-    return ctx.fix(title, *imports, made, applicability=Applicability.UNSAFE, serves_cuda=True)
+    return ctx.rewrite.fix(title, *imports, made, applicability=Applicability.UNSAFE, serves_cuda=True)
 
 
 def _on_the_clock(ctx: Context) -> Fix | None:
     """The fix that replaces all events of the function with readings of the clock; else None."""
     made, names = _made(ctx)
-    imports = ctx.imports("import time", "import jax")
+    imports = ctx.rewrite.imports("import time", "import jax")
     owner = ctx.scope.function.node if ctx.scope.function is not None else ctx.tree
     if not names or imports is None:
         return None
     records: dict[int, ast.stmt] = {}
-    edits: dict[Change, None] = {ctx.delete(statement): None for statement in made}
+    edits: dict[Change, None] = {ctx.rewrite.delete(statement): None for statement in made}
     for node in ast.walk(owner):
         if not isinstance(node, ast.Name) or node.id not in names or isinstance(node.ctx, ast.Store):
             continue
@@ -89,7 +89,7 @@ def _on_the_clock(ctx: Context) -> Fix | None:
         if use.attr == "record" and alone:
             records[id(statement)] = statement
         elif use.attr == "synchronize" and alone:
-            edits[ctx.delete(statement)] = None
+            edits[ctx.rewrite.delete(statement)] = None
         elif use.attr == "elapsed_time" and len(call.args) == 1 and ctx.stands(call):
             if not isinstance(call.args[0], ast.Name) or call.args[0].id not in names:
                 return None
@@ -100,13 +100,15 @@ def _on_the_clock(ctx: Context) -> Fix | None:
         return None
     waited = False
     for statement in records.values():
-        pending = ctx.pending(statement, lambda before: id(before) in records or _synchronizes(before, ctx))
+        pending = ctx.devices.pending(
+            statement, lambda before: id(before) in records or _synchronizes(before, ctx)
+        )
         waited = waited or bool(pending)
         edits |= dict.fromkeys(_reading(statement, pending, ctx))
     if not waited:
         return None
     title = "replace the CUDA events with `time.perf_counter()`, called after `jax.block_until_ready(...)`"
-    return ctx.fix(title, *edits, *imports, applicability=Applicability.UNSAFE)
+    return ctx.rewrite.fix(title, *edits, *imports, applicability=Applicability.UNSAFE)
 
 
 def _made(ctx: Context) -> tuple[list[ast.stmt], set[str]]:
@@ -124,7 +126,7 @@ def _made(ctx: Context) -> tuple[list[ast.stmt], set[str]]:
         values = value.elts if isinstance(value, ast.Tuple) else [value]
         bound = [one.id for one in targets if isinstance(one, ast.Name)]
         events = [
-            one for one in values if isinstance(one, ast.Call) and ctx.qualified_name(one.func) in _EVENTS
+            one for one in values if isinstance(one, ast.Call) and ctx.names.qualified(one.func) in _EVENTS
         ]
         if not len(bound) == len(events) == len(targets) == len(values):
             return [], set()
@@ -152,7 +154,7 @@ def _synchronizes(statement: ast.stmt, ctx: Context) -> bool:
     return (
         isinstance(statement, ast.Expr)
         and isinstance(statement.value, ast.Call)
-        and ctx.qualified_name(statement.value.func) in WAITS
+        and ctx.names.qualified(statement.value.func) in WAITS
     )
 
 
@@ -168,11 +170,11 @@ def _reading(statement: ast.stmt, pending: list[str], ctx: Context) -> Iterator[
         before = source.ahead_of(statement)
         joint = "; " if before.strip() else f"{source.newline}{before}"
         reading = f"{WAIT_FOR_ALL}{joint}{reading}"
-    yield ctx.replace(statement, reading)
+    yield ctx.rewrite.replace(statement, reading)
     block = ctx.block(statement)
     following = block[block.index(statement) + 1 : block.index(statement) + 2]
     if pending and following and _synchronizes(following[0], ctx):
-        yield ctx.delete(following[0])
+        yield ctx.rewrite.delete(following[0])
 
 
 def _difference(call: ast.Call, start: str, end: str, ctx: Context) -> Change:
@@ -180,4 +182,4 @@ def _difference(call: ast.Call, start: str, end: str, ctx: Context) -> Change:
     right = isinstance(outer, ast.BinOp) and (outer.right is call or isinstance(outer.op, ast.Pow))
     tight = right or isinstance(outer, ast.UnaryOp | ast.Attribute | ast.Subscript)
     text = f"({end} - {start}) * 1e3"
-    return ctx.replace(call, f"({text})" if tight else text)
+    return ctx.rewrite.replace(call, f"({text})" if tight else text)

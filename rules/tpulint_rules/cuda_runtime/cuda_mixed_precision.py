@@ -107,19 +107,19 @@ _ATOMS = ast.Name | ast.Attribute | ast.Call | ast.Subscript
 
 @rule.on(ast.Call, named={"autocast"})
 def autocast(call: ast.Call, ctx: Context) -> Iterator[Finding]:
-    name = ctx.qualified_name(call.func)
-    if name not in _AUTOCAST or not _is_enabled(call, name) or ctx.only_with_cuda(call):
+    name = ctx.names.qualified(call.func)
+    if name not in _AUTOCAST or not _is_enabled(call, name) or ctx.devices.only_with_cuda(call):
         return
     if name not in _OF_CUDA and not _is_for_accelerator(_argument(call, "device_type", 0), ctx):
         return
     dtype = _argument(call, "dtype", 1)
-    if dtype is not None and ctx.qualified_name(dtype) == "torch.float32":
+    if dtype is not None and ctx.names.qualified(dtype) == "torch.float32":
         return  # which is what it stays in
-    if not _names_cuda(call, name) and ctx.runtime_handles("automatic mixed precision"):
+    if not _names_cuda(call, name) and ctx.program.runtime_handles("automatic mixed precision"):
         return
     message = f"`{name}` has no effect on TPU: the operations inside stay in float32, without an error"
-    if ctx.serves_device and not _names_cuda(call, name):
-        fix = ctx.runtime_fix(_TITLE)  # elsewhere the runtime comes with the environment
+    if ctx.program.serves_device and not _names_cuda(call, name):
+        fix = ctx.rewrite.runtime_fix(_TITLE)  # elsewhere the runtime comes with the environment
     else:
         fix = _on_jax(call, name, ctx) or _without_autocast(call, ctx)
     yield ctx.finding(call, message, fix)
@@ -127,8 +127,8 @@ def autocast(call: ast.Call, ctx: Context) -> Iterator[Finding]:
 
 @rule.on(ast.Call, named={"GradScaler"})
 def grad_scaler(call: ast.Call, ctx: Context) -> Iterator[Finding]:
-    name = ctx.qualified_name(call.func)
-    if name not in _SCALERS or not _is_enabled(call, name) or ctx.only_with_cuda(call):
+    name = ctx.names.qualified(call.func)
+    if name not in _SCALERS or not _is_enabled(call, name) or ctx.devices.only_with_cuda(call):
         return
     device = _argument(call, "device", None if ".cuda." in name else 0)
     if device is not None and not _is_for_accelerator(device, ctx):
@@ -137,8 +137,8 @@ def grad_scaler(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     does = "disables itself on a TPU host" if of_cuda else "raises on the torchax device"
     fix = _without_scaler(call, ctx) or _disabled_scaler(call, name, ctx)
     if fix is None and device is not None and not of_cuda and ctx.program.keeps_cuda:
-        edit = ctx.replace(device, '"cuda"')
-        fix = ctx.fix(
+        edit = ctx.rewrite.replace(device, '"cuda"')
+        fix = ctx.rewrite.fix(
             'replace the device with `"cuda"`, so that `GradScaler` is disabled on a TPU host',
             edit,
             applicability=Applicability.UNSAFE,
@@ -164,8 +164,8 @@ def _is_for_accelerator(device: ast.expr | None, ctx: Context) -> bool:
     if isinstance(device, ast.Constant):
         return device.value in ("cuda", "jax")
     if isinstance(device, ast.Attribute) and device.attr == "type":
-        return isinstance(ctx.kind(device.value), Device) or ctx.places_tensors
-    return device is not None and ctx.places_tensors
+        return isinstance(ctx.types.kind(device.value), Device) or ctx.program.places_tensors
+    return device is not None and ctx.program.places_tensors
 
 
 def _names_cuda(call: ast.Call, name: str) -> bool:
@@ -176,26 +176,26 @@ def _names_cuda(call: ast.Call, name: str) -> bool:
 
 def _on_jax(call: ast.Call, name: str, ctx: Context) -> Fix | None:
     """The fix that names the device `"jax"`, for which `autocast` computes in bfloat16 with the runtime."""
-    if not ctx.serves_device:
+    if not ctx.program.serves_device:
         return None
     edits: list[Change] = []
-    torch = ctx.imports("import torch")
+    torch = ctx.rewrite.imports("import torch")
     if torch is None:
         return None
     device = _argument(call, "device_type", 0)
-    place = ctx.quoted("jax", device or call)
+    place = ctx.rewrite.quoted("jax", device or call)
     if ctx.program.keeps_cuda:
-        place = f"{ctx.quoted('cuda', device or call)} if torch.cuda.is_available() else {place}"
+        place = f"{ctx.rewrite.quoted('cuda', device or call)} if torch.cuda.is_available() else {place}"
     if name in _OF_CUDA:
         named = _named(call, ctx)
         if named is None:
             return None
-        edits = [ctx.replace(call, f"torch.autocast({', '.join((place, *named))})"), *torch]
+        edits = [ctx.rewrite.replace(call, f"torch.autocast({', '.join((place, *named))})"), *torch]
     else:
         assert device is not None
-        edits = [ctx.replace(device, place), *torch]
+        edits = [ctx.rewrite.replace(device, place), *torch]
     edits += _counts_moved_out(ctx.parent(call), ctx)
-    return ctx.fix(_TITLE, *edits, applicability=Applicability.UNSAFE, serves_cuda=True)
+    return ctx.rewrite.fix(_TITLE, *edits, applicability=Applicability.UNSAFE, serves_cuda=True)
 
 
 def _counts_moved_out(outer: ast.AST | None, ctx: Context) -> Iterator[Change]:
@@ -215,7 +215,7 @@ def _counts_moved_out(outer: ast.AST | None, ctx: Context) -> Iterator[Change]:
             break
         count += 1
     if count and not source.ahead_of(block).strip():
-        yield ctx.move_out(block, count)
+        yield ctx.rewrite.move_out(block, count)
 
 
 def _named(call: ast.Call, ctx: Context) -> list[str] | None:
@@ -232,16 +232,18 @@ def _without_autocast(call: ast.Call, ctx: Context) -> Fix | None:
     edits: tuple[Change, ...] | None
     title = "remove `autocast` and keep the code inside"
     if isinstance(outer, ast.withitem):
-        edits = ctx.unwrap(statement, outer) if isinstance(statement, ast.With) else None
+        edits = ctx.rewrite.unwrap(statement, outer) if isinstance(statement, ast.With) else None
     elif isinstance(outer, ast.FunctionDef) and call in outer.decorator_list:
-        title, edits = "remove the decorator `autocast`", ctx.remove_decorator(call)
+        title, edits = "remove the decorator `autocast`", ctx.rewrite.remove_decorator(call)
     else:
         title = "replace `autocast` with `contextlib.nullcontext()`"
-        imports = ctx.imports("import contextlib")
-        edits = (ctx.replace(call, "contextlib.nullcontext()"), *imports) if imports is not None else None
+        imports = ctx.rewrite.imports("import contextlib")
+        edits = (
+            (ctx.rewrite.replace(call, "contextlib.nullcontext()"), *imports) if imports is not None else None
+        )
     if edits is None:
         return None
-    return ctx.fix(title, *edits, applicability=Applicability.UNSAFE)
+    return ctx.rewrite.fix(title, *edits, applicability=Applicability.UNSAFE)
 
 
 def _without_scaler(call: ast.Call, ctx: Context) -> Fix | None:
@@ -252,7 +254,7 @@ def _without_scaler(call: ast.Call, ctx: Context) -> Fix | None:
     target = statement.targets[0]
     if not isinstance(target, ast.Name) or _is_bound_elsewhere(target, ctx):
         return None
-    edits: list[Change] = [ctx.delete(statement)]
+    edits: list[Change] = [ctx.rewrite.delete(statement)]
     used = 0
     for use, scope in ctx.names.all_calls():
         if not isinstance(use, ast.Call) or not isinstance(use.func, ast.Attribute):
@@ -263,10 +265,10 @@ def _without_scaler(call: ast.Call, ctx: Context) -> Fix | None:
                 return None
             edits.append(edit)
             used += 1
-    if used != sum(1 for _ in ctx.loads(target.id)):
+    if used != sum(1 for _ in ctx.names.loads(target.id)):
         return None
     title = "remove `GradScaler` and call `backward()` and `step()` without it"
-    return ctx.fix(title, *edits, applicability=Applicability.UNSAFE)
+    return ctx.rewrite.fix(title, *edits, applicability=Applicability.UNSAFE)
 
 
 def _disabled_scaler(call: ast.Call, name: str, ctx: Context) -> Fix | None:
@@ -278,8 +280,12 @@ def _disabled_scaler(call: ast.Call, name: str, ctx: Context) -> Fix | None:
         return None
     enabled = _argument(call, "enabled", first + _ENABLED)
     asked = "enabled=False"
-    edit = ctx.replace(enabled, "False") if enabled is not None else ctx.add_argument(call, asked)
-    return ctx.fix("pass `enabled=False` to `GradScaler`", edit, applicability=Applicability.UNSAFE)
+    edit = (
+        ctx.rewrite.replace(enabled, "False")
+        if enabled is not None
+        else ctx.rewrite.add_argument(call, asked)
+    )
+    return ctx.rewrite.fix("pass `enabled=False` to `GradScaler`", edit, applicability=Applicability.UNSAFE)
 
 
 def _is_bound_elsewhere(target: ast.Name, ctx: Context) -> bool:
@@ -296,10 +302,10 @@ def _disabled(use: ast.Call, method: str, ctx: Context) -> Change | None:
     if method == "scale" and len(use.args) == 1:
         text = ctx.text(use.args[0])
         bare = isinstance(use.args[0], _ATOMS) or not isinstance(ctx.parent(use), ast.Attribute | ast.BinOp)
-        return ctx.replace(use, text if bare else f"({text})")
+        return ctx.rewrite.replace(use, text if bare else f"({text})")
     if method in ("unscale_", "update") and alone:
-        return ctx.delete(statement)
+        return ctx.rewrite.delete(statement)
     if method == "step" and use.args and isinstance(use.args[0], _ATOMS):
         rest = ", ".join(ctx.text(argument) for argument in use.args[1:])
-        return ctx.replace(use, f"{ctx.text(use.args[0])}.step({rest})")
+        return ctx.rewrite.replace(use, f"{ctx.text(use.args[0])}.step({rest})")
     return None

@@ -59,7 +59,7 @@ _TEXT = "out of memory"
 
 @rule.on(ast.Attribute, named={"OutOfMemoryError"})
 def handler(node: ast.Attribute, ctx: Context) -> Iterator[Finding]:
-    name = ctx.qualified_name(node)
+    name = ctx.names.qualified(node)
     if name not in _ERRORS:
         return
     outer = ctx.parent(node)
@@ -67,13 +67,13 @@ def handler(node: ast.Attribute, ctx: Context) -> Iterator[Finding]:
     around = ctx.parent(outer) if isinstance(outer, ast.Tuple) else outer
     if not isinstance(around, ast.ExceptHandler) or _is_caught_too(around, others, ctx):
         return
-    imports = ctx.imports("import jax")
+    imports = ctx.rewrite.imports("import jax")
     fix = None
     if imports is not None:
         both = f"{ctx.text(node)}, jax.errors.JaxRuntimeError"
-        edit = ctx.replace(node, both if others else f"({both})")
+        edit = ctx.rewrite.replace(node, both if others else f"({both})")
         title = "add `jax.errors.JaxRuntimeError` to the exceptions of this `except`"
-        fix = ctx.fix(title, edit, *imports, applicability=Applicability.UNSAFE)
+        fix = ctx.rewrite.fix(title, edit, *imports, applicability=Applicability.UNSAFE)
     message = f"`{name}` is never raised on TPU: JAX raises `jax.errors.JaxRuntimeError` if memory runs out"
     yield ctx.finding(node, message, fix)
 
@@ -85,7 +85,7 @@ def _is_caught_too(handler: ast.ExceptHandler, others: list[ast.expr], ctx: Cont
     for other in outer.handlers if isinstance(outer, ast.Try) else ():
         if other is not handler and other.type is not None:
             types += other.type.elts if isinstance(other.type, ast.Tuple) else [other.type]
-    return any(ctx.qualified_name(item) in _CAUGHT for item in types)
+    return any(ctx.names.qualified(item) in _CAUGHT for item in types)
 
 
 def _searches(node: ast.Compare) -> bool:
@@ -103,12 +103,12 @@ def message(node: ast.Compare, ctx: Context) -> Iterator[Finding]:
         return
     caught = _exception(node, ctx)
     uses = any(is_name(part, caught) for part in ast.walk(inside)) if caught is not None else False
-    if not uses or ctx.qualified_name(ast.Name("torch", ast.Load())) != "torch":
+    if not uses or ctx.names.qualified(ast.Name("torch", ast.Load())) != "torch":
         return
     wanted = "resource_exhausted" if lowered else "RESOURCE_EXHAUSTED"
-    edit = ctx.replace(node.left, ctx.quoted(wanted, node.left))
+    edit = ctx.rewrite.replace(node.left, ctx.rewrite.quoted(wanted, node.left))
     title = f"replace `{text}` with `{wanted}`, which the error message on TPU contains"
-    fix = ctx.fix(title, edit, applicability=Applicability.UNSAFE)
+    fix = ctx.rewrite.fix(title, edit, applicability=Applicability.UNSAFE)
     said = f"the error message on TPU does not contain `{text}`: it is `RESOURCE_EXHAUSTED: Out of memory`"
     yield ctx.finding(node, said, fix)
 
@@ -118,6 +118,6 @@ def _exception(node: ast.expr, ctx: Context) -> str | None:
     for outer in ctx.ancestors(node):
         if isinstance(outer, ast.ExceptHandler):
             types = outer.type.elts if isinstance(outer.type, ast.Tuple) else [outer.type]
-            broad = any(item is not None and ctx.qualified_name(item) in _CAUGHT for item in types)
+            broad = any(item is not None and ctx.names.qualified(item) in _CAUGHT for item in types)
             return outer.name if broad else None
     return None

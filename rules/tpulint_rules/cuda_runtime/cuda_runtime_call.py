@@ -125,7 +125,7 @@ _TO_NONE, _TO_ONE = (ast.Lt, ast.NotEq, ast.Eq, ast.GtE), (ast.LtE, ast.Gt)
 
 @rule.on(ast.Call, named=CALLED)
 def runtime_call(call: ast.Call, ctx: Context) -> Iterator[Finding]:
-    known = cuda_call(ctx.qualified_name(call.func))
+    known = cuda_call(ctx.names.qualified(call.func))
     if known is None:
         return
     qualified, what = known
@@ -134,14 +134,14 @@ def runtime_call(call: ast.Call, ctx: Context) -> Iterator[Finding]:
         return
     if name in ("device", "device_index") and not isinstance(ctx.parent(call), ast.withitem):
         return  # made, and not entered: it does nothing, with CUDA or without
-    guarded = ctx.only_with_cuda(call)
+    guarded = ctx.devices.only_with_cuda(call)
     if guarded and name in _STATES:
         if (fix := _kept_state(call, what, ctx)) is not None:
             yield ctx.finding(call, f"`{qualified}()` {what.effect}", fix)
         return
     if guarded and what.effect not in _RANDOM and not _asked_with_availability(call, name, ctx):
         return
-    if what.effect in _FAILS and ctx.is_caught(call) and not _is_tried_for_device(call, ctx):
+    if what.effect in _FAILS and ctx.devices.is_caught(call) and not _is_tried_for_device(call, ctx):
         return
     if name == "device_count" and _chooses_many_devices(call, ctx):
         return
@@ -166,20 +166,20 @@ def _fix(call: ast.Call, name: str, what: CudaCall, ctx: Context) -> Fix | None:
         item = ctx.parent(call)
         title = f"remove the call to `{what.name}`"
         if alone:
-            return ctx.fix(title, ctx.delete(statement), applicability=applicability)
+            return ctx.rewrite.fix(title, ctx.rewrite.delete(statement), applicability=applicability)
         if isinstance(item, ast.withitem) and isinstance(statement, ast.With):
-            edits = ctx.unwrap(statement, item)
+            edits = ctx.rewrite.unwrap(statement, item)
             title = f"remove the context manager `{what.name}` and keep the code inside"
-            return ctx.fix(title, *edits, applicability=applicability) if edits else None
+            return ctx.rewrite.fix(title, *edits, applicability=applicability) if edits else None
         return None
     if what.effect in _RANDOM and alone:
         return _random(call, statement, what, ctx)
     if not what.instead or (what.effect in _RANDOM):
         return None
     if name == "device_count" and ctx.program.is_number_of_processes(call):
-        return ctx.fix(
+        return ctx.rewrite.fix(
             "replace `torch.cuda.device_count()` with `1`, because one JAX process uses all devices",
-            ctx.replace(call, "1"),
+            ctx.rewrite.replace(call, "1"),
             applicability=Applicability.UNSAFE,
         )
     whole = _asked_with_availability(call, name, ctx) or call
@@ -194,11 +194,13 @@ def _fix(call: ast.Call, name: str, what: CudaCall, ctx: Context) -> Fix | None:
 def _replaced(
     node: ast.expr | ast.stmt, text: str, what: CudaCall, ctx: Context, title: str = ""
 ) -> Fix | None:
-    imports = ctx.imports(*what.needs.splitlines())
+    imports = ctx.rewrite.imports(*what.needs.splitlines())
     if imports is None:
         return None
     title = title or _title(text, what)
-    return ctx.fix(title, ctx.replace(node, text), *imports, applicability=Applicability.UNSAFE)
+    return ctx.rewrite.fix(
+        title, ctx.rewrite.replace(node, text), *imports, applicability=Applicability.UNSAFE
+    )
 
 
 def _title(text: str, what: CudaCall) -> str:
@@ -212,25 +214,25 @@ def _random(call: ast.Call, statement: ast.stmt, what: CudaCall, ctx: Context) -
     outer = ctx.parent(statement)
     whole: ast.stmt = statement
     if isinstance(outer, ast.If) and len(outer.body) == 1 and not outer.orelse:
-        if ctx.only_with_cuda(statement) and not ctx.only_with_cuda(outer):
+        if ctx.devices.only_with_cuda(statement) and not ctx.devices.only_with_cuda(outer):
             if _besides_cuda(outer.test, ctx):
                 text = what.instead.format(_given(call, what, ctx))
                 return _unguarded(outer, statement, text, what, ctx) or _replaced(statement, text, what, ctx)
             whole = outer
-    elif ctx.only_with_cuda(statement):
+    elif ctx.devices.only_with_cuda(statement):
         return _ahead(call, statement, what, ctx)
     block = ctx.block(whole)
     position = next(number for number, item in enumerate(block) if item is whole)
     if position and _seeds(block[position - 1], call.args[0], ctx):
-        delete = ctx.delete(whole)
-        return ctx.fix(_SEEDED, delete, applicability=Applicability.UNSAFE)
+        delete = ctx.rewrite.delete(whole)
+        return ctx.rewrite.fix(_SEEDED, delete, applicability=Applicability.UNSAFE)
     return _replaced(whole, what.instead.format(_given(call, what, ctx)), what, ctx)
 
 
 def _given(call: ast.Call, what: CudaCall, ctx: Context) -> str:
     """The source of the arguments of a call, for its replacement."""
     is_whole = "({})" in what.instead or isinstance(call.args[0], ast.List | ast.ListComp)
-    return ctx.text(call.args[0]) if is_whole else ctx.operand(call.args[0])
+    return ctx.text(call.args[0]) if is_whole else ctx.rewrite.operand(call.args[0])
 
 
 def _kept_state(call: ast.Call, what: CudaCall, ctx: Context) -> Fix | None:
@@ -251,18 +253,18 @@ def _unguarded(
     guard: ast.If | ast.IfExp, inner: ast.expr | ast.stmt, text: str, what: CudaCall, ctx: Context
 ) -> Fix | None:
     """The fix that replaces guarded code, and removes the check for CUDA from its condition."""
-    others, imports = _besides_cuda(guard.test, ctx), ctx.imports(*what.needs.splitlines())
+    others, imports = _besides_cuda(guard.test, ctx), ctx.rewrite.imports(*what.needs.splitlines())
     if imports is None or len(others) == len(_parts(guard.test)):
         return None
     if not others:
-        edits = [ctx.replace(guard, text)]
+        edits = [ctx.rewrite.replace(guard, text)]
     else:
         is_alone = len(others) == 1
         texts = ((one, ctx.text(one)) for one in others)
         kept = [f"({text})" if isinstance(one, _LOOSE) and not is_alone else text for one, text in texts]
-        edits = [ctx.replace(guard.test, " and ".join(kept)), ctx.replace(inner, text)]
+        edits = [ctx.rewrite.replace(guard.test, " and ".join(kept)), ctx.rewrite.replace(inner, text)]
     title = f"{_title(text, what)}, and remove the check for CUDA"
-    return ctx.fix(title, *edits, *imports, applicability=Applicability.UNSAFE)
+    return ctx.rewrite.fix(title, *edits, *imports, applicability=Applicability.UNSAFE)
 
 
 def _besides_cuda(test: ast.expr, ctx: Context) -> list[ast.expr]:
@@ -287,9 +289,9 @@ def _asks_for_kept(test: ast.expr) -> bool:
 def _ahead(call: ast.Call, statement: ast.stmt, what: CudaCall, ctx: Context) -> Fix | None:
     """The fix that seeds or restores before a condition that does more and is false without CUDA."""
     outer, seed = ctx.parent(statement), call.args[0]
-    if not isinstance(outer, ast.If) or statement not in outer.body or ctx.only_with_cuda(outer):
+    if not isinstance(outer, ast.If) or statement not in outer.body or ctx.devices.only_with_cuda(outer):
         return None
-    asked = (ctx.qualified_name(node) or "" for node in ast.walk(outer.test) if isinstance(node, ast.expr))
+    asked = (ctx.names.qualified(node) or "" for node in ast.walk(outer.test) if isinstance(node, ast.expr))
     if not any(name.startswith("torch.cuda.") for name in asked):
         return None  # a flag, which may come to be true on TPU, too
     before = outer.body[: outer.body.index(statement)]
@@ -303,25 +305,25 @@ def _ahead(call: ast.Call, statement: ast.stmt, what: CudaCall, ctx: Context) ->
     is_second = any(_seeds(one, seed, ctx) for one in before)  # whose turn comes when the first is gone
     if ctx.source.ahead_of(outer).strip() or needed & set_before or is_second:
         return None
-    delete = ctx.delete(statement)
+    delete = ctx.rewrite.delete(statement)
     block = ctx.block(outer)
     position = block.index(outer)
     if position and _seeds(block[position - 1], seed, ctx):
-        return ctx.fix(_SEEDED, delete, applicability=Applicability.UNSAFE)
-    imports = ctx.imports(*what.needs.splitlines())
+        return ctx.rewrite.fix(_SEEDED, delete, applicability=Applicability.UNSAFE)
+    imports = ctx.rewrite.imports(*what.needs.splitlines())
     if imports is None:
         return None
     text = what.instead.format(ctx.text(seed))
-    edits: list[Change] = [ctx.insert_before(outer, text), delete, *imports]
+    edits: list[Change] = [ctx.rewrite.insert_before(outer, text), delete, *imports]
     title = f"{_title(text, what)}, placed before the `if`, because its condition is false on TPU"
-    return ctx.fix(title, *edits, applicability=Applicability.UNSAFE)
+    return ctx.rewrite.fix(title, *edits, applicability=Applicability.UNSAFE)
 
 
 def _seeds(before: ast.stmt, seed: ast.expr, ctx: Context) -> bool:
     """Whether the statement seeds the device's random numbers with the same expression."""
     if not isinstance(before, ast.Expr) or not isinstance(before.value, ast.Call):
         return False
-    known = cuda_call(ctx.qualified_name(before.value.func))
+    known = cuda_call(ctx.names.qualified(before.value.func))
     env = ast.unparse(before.value.func) == "torchax.default_env().manual_seed"
     seeds = env or (known is not None and known[1].effect is Effect.UNSEEDED)
     return seeds and [ast.unparse(arg) for arg in before.value.args] == [ast.unparse(seed)]
@@ -336,10 +338,10 @@ def _as_device(call: ast.Call, ctx: Context) -> Fix | None:
     kept = ctx.devices.becomes_device(call)
     if not handed and not kept:
         return None
-    edit: Change = ctx.replace(call, '"jax"')
+    edit: Change = ctx.rewrite.replace(call, '"jax"')
     applicability = Applicability.SAFE if handed else Applicability.UNSAFE
     title = 'replace `torch.cuda.current_device()` with the torchax device `"jax"`'
-    return ctx.fix(title, edit, applicability=applicability)
+    return ctx.rewrite.fix(title, edit, applicability=applicability)
 
 
 def _asked_with_availability(call: ast.Call, name: str, ctx: Context) -> ast.BoolOp | None:
@@ -352,7 +354,7 @@ def _asked_with_availability(call: ast.Call, name: str, ctx: Context) -> ast.Boo
         return None
     *before, last = outer.values
     available = all(
-        isinstance(value, ast.Call) and ctx.qualified_name(value.func) == "torch.cuda.is_available"
+        isinstance(value, ast.Call) and ctx.names.qualified(value.func) == "torch.cuda.is_available"
         for value in before
     )
     return outer if last is call and available else None
@@ -382,7 +384,7 @@ def _serves_another(call: ast.Call, name: str, ctx: Context) -> bool:
     return (
         name == "current_device"
         and isinstance(outer, ast.Call)
-        and cuda_call(ctx.qualified_name(outer.func)) is not None
+        and cuda_call(ctx.names.qualified(outer.func)) is not None
     )
 
 
@@ -417,7 +419,9 @@ def _chooses_many_devices(call: ast.Call, ctx: Context) -> bool:
 def _chooses_device(comparison: ast.expr, ctx: Context) -> bool:
     """Whether a comparison only chooses the device, and wraps no module for several GPUs."""
     guard = ctx.devices.guard(comparison)
-    names = {ctx.qualified_name(part) for part in guard.reached if isinstance(part, ast.Name | ast.Attribute)}
+    names = {
+        ctx.names.qualified(part) for part in guard.reached if isinstance(part, ast.Name | ast.Attribute)
+    }
     return guard.device is not None and not guard.stays and names.isdisjoint({*WRAPPERS, START})
 
 

@@ -87,8 +87,12 @@ def _last(names: frozenset[str]) -> frozenset[str]:
 
 @rule.on(ast.Call, named=_last(_MADE | _ASKED | _ENTERED))
 def stream(call: ast.Call, ctx: Context) -> Iterator[Finding]:
-    name = ctx.qualified_name(call.func)
-    if name not in _MADE | _ASKED | _ENTERED or ctx.only_with_cuda(call) or ctx.is_caught(call):
+    name = ctx.names.qualified(call.func)
+    if (
+        name not in _MADE | _ASKED | _ENTERED
+        or ctx.devices.only_with_cuda(call)
+        or ctx.devices.is_caught(call)
+    ):
         return
     if name in _ENTERED and not (call.args and _is_stream(call.args[0], ctx)):
         return  # `torch.cuda.stream(None)` does nothing, with CUDA or without
@@ -102,24 +106,28 @@ def stream(call: ast.Call, ctx: Context) -> Iterator[Finding]:
 
 @rule.on(ast.Call, named=_last(_GRAPHS))
 def graph(call: ast.Call, ctx: Context) -> Iterator[Finding]:
-    name = ctx.qualified_name(call.func)
-    if name in _GRAPHS and not ctx.only_with_cuda(call) and not ctx.is_caught(call):
+    name = ctx.names.qualified(call.func)
+    if name in _GRAPHS and not ctx.devices.only_with_cuda(call) and not ctx.devices.is_caught(call):
         message = f"`{name}` raises on a TPU host; compile a function with `torchax.interop.jax_jit` instead"
         yield ctx.finding(call, message)
 
 
 @rule.on(ast.Call, named={_CAPTURING.rpartition(".")[2]})
 def capturing(call: ast.Call, ctx: Context) -> Iterator[Finding]:
-    if ctx.qualified_name(call.func) != _CAPTURING or ctx.only_with_cuda(call) or ctx.is_caught(call):
+    if (
+        ctx.names.qualified(call.func) != _CAPTURING
+        or ctx.devices.only_with_cuda(call)
+        or ctx.devices.is_caught(call)
+    ):
         return
     title = f"replace `{_CAPTURING}()` with `False`"
-    fix = ctx.fix(title, ctx.replace(call, "False"), applicability=Applicability.UNSAFE)
+    fix = ctx.rewrite.fix(title, ctx.rewrite.replace(call, "False"), applicability=Applicability.UNSAFE)
     yield ctx.finding(call, f"`{_CAPTURING}` raises on a TPU host, which has no CUDA graphs", fix)
 
 
 def _is_stream(node: ast.expr, ctx: Context) -> bool:
     """Whether the expression is known to be a CUDA stream."""
-    return ctx.kind(node) == Instance("torch.cuda.Stream")
+    return ctx.types.kind(node) == Instance("torch.cuda.Stream")
 
 
 def _is_synchronized(call: ast.Call, ctx: Context) -> bool:
@@ -130,13 +138,13 @@ def _is_synchronized(call: ast.Call, ctx: Context) -> bool:
 
 def _stand_in(call: ast.Call, name: str, ctx: Context) -> Fix | None:
     """The fix that replaces the stream with an object that may be stored and passed on."""
-    imports = ctx.runtime_import()
+    imports = ctx.rewrite.runtime_import()
     if imports is None or _goes_later(call, ctx):
         return None
     instead = "Stream" if name in _MADE else "current_stream" if name in _ASKED else "stream"
-    made = ctx.replace(call.func, f"{_CUDA}.{instead}")
+    made = ctx.rewrite.replace(call.func, f"{_CUDA}.{instead}")
     title = f"replace `{name}` with `{_CUDA}.{instead}`, a stand-in that does nothing"
-    return ctx.fix(title, *imports, made, applicability=Applicability.UNSAFE, serves_cuda=True)
+    return ctx.rewrite.fix(title, *imports, made, applicability=Applicability.UNSAFE, serves_cuda=True)
 
 
 def _fix(call: ast.Call, name: str, ctx: Context) -> Fix | None:
@@ -150,7 +158,7 @@ def _fix(call: ast.Call, name: str, ctx: Context) -> Fix | None:
             return None
         if not isinstance(target, ast.Name):
             edit = _without_attribute(statement, target, ctx)
-            return ctx.fix(_REMOVE, edit, applicability=Applicability.UNSAFE) if edit else None
+            return ctx.rewrite.fix(_REMOVE, edit, applicability=Applicability.UNSAFE) if edit else None
         names.add(target.id)
     else:
         found = _without_order(call, ctx)
@@ -165,7 +173,7 @@ def _fix(call: ast.Call, name: str, ctx: Context) -> Fix | None:
         if uses is None:
             return None
         edits |= dict.fromkeys(uses)
-    return ctx.fix(_REMOVE, *edits, applicability=Applicability.UNSAFE)
+    return ctx.rewrite.fix(_REMOVE, *edits, applicability=Applicability.UNSAFE)
 
 
 def _without_order(call: ast.expr, ctx: Context) -> tuple[Change, ...] | None:
@@ -178,17 +186,17 @@ def _without_order(call: ast.expr, ctx: Context) -> tuple[Change, ...] | None:
         if (
             item is None
             or not isinstance(opened, ast.Call)
-            or ctx.qualified_name(opened.func) not in _ENTERED
+            or ctx.names.qualified(opened.func) not in _ENTERED
         ):
             return None
-        return ctx.unwrap(statement, item)
+        return ctx.rewrite.unwrap(statement, item)
     done = statement.value if isinstance(statement, ast.Expr) else None
     if isinstance(done, ast.Call) and isinstance(done.func, ast.Attribute):
         waits = done.func.attr == "synchronize" and _is_stream(done.func.value, ctx)
         if done.func.attr in _ORDERS or waits:
-            return (ctx.delete(statement),)
-        if ctx.qualified_name(done.func) == "torch.cuda.set_stream":
-            return (ctx.delete(statement),)
+            return (ctx.rewrite.delete(statement),)
+        if ctx.names.qualified(done.func) == "torch.cuda.set_stream":
+            return (ctx.rewrite.delete(statement),)
     return None
 
 
@@ -200,7 +208,7 @@ def _without_attribute(statement: ast.Assign, target: ast.expr, ctx: Context) ->
         isinstance(node, ast.Attribute) and node.attr == target.attr and isinstance(node.ctx, ast.Load)
         for node in ast.walk(ctx.tree)
     )
-    return None if any(read) else ctx.delete(statement)
+    return None if any(read) else ctx.rewrite.delete(statement)
 
 
 def _goes_later(call: ast.Call, ctx: Context) -> bool:
@@ -222,7 +230,7 @@ def _goes_later(call: ast.Call, ctx: Context) -> bool:
 def _entered_with(node: ast.expr, ctx: Context) -> ast.expr:
     """The context that receives the stream, or the stream itself."""
     outer = ctx.parent(node)
-    entered = isinstance(outer, ast.Call) and ctx.qualified_name(outer.func) in _ENTERED
+    entered = isinstance(outer, ast.Call) and ctx.names.qualified(outer.func) in _ENTERED
     return outer if entered and isinstance(outer, ast.Call) else node
 
 
@@ -240,7 +248,7 @@ def _without_stream(name: str, ctx: Context) -> list[Change] | None:
             statement = ctx.statement(node)
             if not isinstance(statement, ast.Assign) or not isinstance(statement.value, ast.Call):
                 return None
-            edits[ctx.delete(statement)] = None
+            edits[ctx.rewrite.delete(statement)] = None
             continue
         uses = _without_order(node, ctx)
         if uses is None:

@@ -55,7 +55,7 @@ def synchronize(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     if not _is_synchronize(call, ctx) or _waits_for_events(call, ctx):
         return
     message = "`torch.cuda.synchronize()` never waits for the TPU: it raises, or a check for CUDA skips it"
-    if ctx.qualified_name(call.func) == "torch.accelerator.synchronize":
+    if ctx.names.qualified(call.func) == "torch.accelerator.synchronize":
         message = "`torch.accelerator.synchronize()` raises under torchax instead of waiting for the TPU"
     yield ctx.finding(call, message, _block_until_ready(call, ctx))
 
@@ -63,23 +63,23 @@ def synchronize(call: ast.Call, ctx: Context) -> Iterator[Finding]:
 @rule.on(ast.Attribute, named={"synchronize"})
 def handed_on(node: ast.Attribute, ctx: Context) -> Iterator[Finding]:
     outer = ctx.parent(node)
-    if ctx.qualified_name(node) not in _EVERYTHING or (isinstance(outer, ast.Call) and outer.func is node):
+    if ctx.names.qualified(node) not in _EVERYTHING or (isinstance(outer, ast.Call) and outer.func is node):
         return
-    imports = ctx.imports("import jax")
+    imports = ctx.rewrite.imports("import jax")
     fix = None
     if imports is not None:
         wait = f"lambda *_: {WAIT_FOR_ALL}"
         # A lambda reaches as far as it can: over an `else`, too.
         is_apart = isinstance(outer, ast.Call | ast.keyword | ast.Assign)
-        edit = ctx.replace(node, wait if is_apart else f"({wait})")
-        fix = ctx.fix(_TITLE, edit, *imports, applicability=Applicability.UNSAFE)
+        edit = ctx.rewrite.replace(node, wait if is_apart else f"({wait})")
+        fix = ctx.rewrite.fix(_TITLE, edit, *imports, applicability=Applicability.UNSAFE)
     yield ctx.finding(node, f"`{ctx.text(node)}` raises on a TPU host when it is called", fix)
 
 
 def _waits_for_events(call: ast.Call, ctx: Context) -> bool:
     """Whether a check for CUDA guards the call together with CUDA events, which then measure the time."""
     guard = next((outer for outer in ctx.ancestors(call) if isinstance(outer, ast.If)), None)
-    if guard is None or not ctx.only_with_cuda(call):
+    if guard is None or not ctx.devices.only_with_cuda(call):
         return False
     inside = [part for statement in guard.body for part in ast.walk(statement)]
     return any(
@@ -90,11 +90,11 @@ def _waits_for_events(call: ast.Call, ctx: Context) -> bool:
 
 def _is_synchronize(call: ast.Call, ctx: Context) -> bool:
     """Whether the call waits for all CUDA work, or for the current CUDA stream."""
-    name = ctx.qualified_name(call.func)
+    name = ctx.names.qualified(call.func)
     if name is not None:
         return name in _EVERYTHING
     stream = call.func.value if isinstance(call.func, ast.Attribute) else None
-    return isinstance(stream, ast.Call) and ctx.qualified_name(stream.func) in _STREAMS
+    return isinstance(stream, ast.Call) and ctx.names.qualified(stream.func) in _STREAMS
 
 
 def _block_until_ready(call: ast.Call, ctx: Context) -> Fix | None:
@@ -106,8 +106,8 @@ def _block_until_ready(call: ast.Call, ctx: Context) -> Fix | None:
     whole: ast.expr | ast.stmt = call
     if isinstance(outer, ast.If) and ctx.devices.is_guarded_synchronize(outer):
         whole = outer
-    imports = ctx.imports("import jax")
+    imports = ctx.rewrite.imports("import jax")
     if imports is None:
         return None
-    edit = ctx.replace(whole, WAIT_FOR_ALL)
-    return ctx.fix(_TITLE, edit, *imports, applicability=Applicability.UNSAFE)
+    edit = ctx.rewrite.replace(whole, WAIT_FOR_ALL)
+    return ctx.rewrite.fix(_TITLE, edit, *imports, applicability=Applicability.UNSAFE)

@@ -72,8 +72,8 @@ _ACTIVITIES = frozenset(
 
 @rule.on(ast.Call, named=frozenset(name.rpartition(".")[2] for name in _CALLS))
 def nvidia_tool(call: ast.Call, ctx: Context) -> Iterator[Finding]:
-    name = ctx.qualified_name(call.func)
-    if name not in _CALLS or ctx.only_with_cuda(call):
+    name = ctx.names.qualified(call.func)
+    if name not in _CALLS or ctx.devices.only_with_cuda(call):
         return
     yield ctx.finding(
         call, f"`{name}` raises on a TPU host; profile with `jax.profiler` instead", _fix(call, name, ctx)
@@ -82,7 +82,7 @@ def nvidia_tool(call: ast.Call, ctx: Context) -> Iterator[Finding]:
 
 @rule.on(ast.Attribute, named={"CUDA"})
 def activity(node: ast.Attribute, ctx: Context) -> Iterator[Finding]:
-    if ctx.qualified_name(node) not in _ACTIVITIES or ctx.only_with_cuda(node):
+    if ctx.names.qualified(node) not in _ACTIVITIES or ctx.devices.only_with_cuda(node):
         return
     yield ctx.finding(
         node, "`ProfilerActivity.CUDA` records nothing on TPU; profile with `jax.profiler.trace` instead"
@@ -93,17 +93,19 @@ def _fix(call: ast.Call, name: str, ctx: Context) -> Fix | None:
     statement = ctx.statement(call)
     if name in _REMOVED and isinstance(statement, ast.Expr) and statement.value is call:
         title = f"remove the call to `{name}`"
-        return ctx.fix(title, ctx.delete(statement), applicability=Applicability.UNSAFE)
+        return ctx.rewrite.fix(title, ctx.rewrite.delete(statement), applicability=Applicability.UNSAFE)
     item = ctx.parent(call)
     if not isinstance(item, ast.withitem) or not isinstance(statement, ast.With):
         return None
     if name != "torch.cuda.nvtx.range":
-        edits = ctx.unwrap(statement, item)
+        edits = ctx.rewrite.unwrap(statement, item)
         title = f"remove the context manager `{name}` and keep the code inside"
-        return ctx.fix(title, *edits, applicability=Applicability.UNSAFE) if edits is not None else None
-    imports = ctx.imports("import jax")
+        return (
+            ctx.rewrite.fix(title, *edits, applicability=Applicability.UNSAFE) if edits is not None else None
+        )
+    imports = ctx.rewrite.imports("import jax")
     if imports is None or len(call.args) != 1 or call.keywords:
         return None
-    edit = ctx.replace(call.func, "jax.profiler.TraceAnnotation")
+    edit = ctx.rewrite.replace(call.func, "jax.profiler.TraceAnnotation")
     title = f"replace `{name}` with `jax.profiler.TraceAnnotation`"
-    return ctx.fix(title, edit, *imports, applicability=Applicability.UNSAFE)
+    return ctx.rewrite.fix(title, edit, *imports, applicability=Applicability.UNSAFE)

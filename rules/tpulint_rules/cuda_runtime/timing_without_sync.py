@@ -82,7 +82,7 @@ _TO_HOST = READS | {"cpu", "to", "numpy", "synchronize", "wait"}
 
 @rule.on(ast.Call, named=frozenset(name.rpartition(".")[2] for name in _CLOCKS))
 def reading(call: ast.Call, ctx: Context) -> Iterator[Finding]:
-    if ctx.qualified_name(call.func) not in _CLOCKS or ctx.trace_path is not None:
+    if ctx.names.qualified(call.func) not in _CLOCKS or ctx.trace.path is not None:
         return
     statement = ctx.statement(call)
     start = _start(call, statement, ctx)
@@ -95,7 +95,7 @@ def reading(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     between = block[block.index(begin) + 1 : block.index(statement)]
     if not any(_works(part, ctx) for part in between):
         return
-    if not ctx.places_tensors and not any(_calls_jitted(part, ctx) for part in between):
+    if not ctx.program.places_tensors and not any(_calls_jitted(part, ctx) for part in between):
         return
     if any(_may_wait(part, ctx) for part in between):
         return
@@ -139,7 +139,7 @@ def _begin(block: list[ast.stmt], start: str, end: ast.stmt, ctx: Context) -> as
             clock = (
                 isinstance(before, ast.Assign)
                 and isinstance(before.value, ast.Call)
-                and ctx.qualified_name(before.value.func) in _CLOCKS
+                and ctx.names.qualified(before.value.func) in _CLOCKS
             )
             return before if clock else None
     return None
@@ -164,17 +164,17 @@ def _works(statement: ast.stmt, ctx: Context) -> bool:
 def _is_work(node: ast.AST, ctx: Context) -> bool:
     """Whether the node certainly starts work on the device."""
     if isinstance(node, ast.BinOp):
-        return isinstance(node.op, ast.MatMult) and ctx.kind(node).is_traced
+        return isinstance(node.op, ast.MatMult) and ctx.types.kind(node).is_traced
     if not isinstance(node, ast.Call):
         return False
-    if _is_jitted(node, ctx) or ctx.is_module(ctx.kind(node.func)):
+    if _is_jitted(node, ctx) or ctx.types.is_module(ctx.types.kind(node.func)):
         return True
-    if not ctx.kind(node).is_traced:
+    if not ctx.types.kind(node).is_traced:
         return False
-    name = ctx.qualified_name(node.func)
+    name = ctx.names.qualified(node.func)
     if name is not None:
         return name.startswith("torch.") and name.removeprefix("torch.") not in FACTORIES
-    return isinstance(node.func, ast.Attribute) and isinstance(ctx.kind(node.func.value), Tensor)
+    return isinstance(node.func, ast.Attribute) and isinstance(ctx.types.kind(node.func.value), Tensor)
 
 
 def _calls_jitted(statement: ast.stmt, ctx: Context) -> bool:
@@ -189,7 +189,7 @@ def _is_jitted(call: ast.Call, ctx: Context) -> bool:
     found = ctx.names.lookup(call.func.id)
     values = [binding.value for binding in found[1]] if found is not None else []
     return len(values) == 1 and (
-        isinstance(values[0], ast.Call) and ctx.qualified_name(values[0].func) in TRACE_ENTRIES
+        isinstance(values[0], ast.Call) and ctx.names.qualified(values[0].func) in TRACE_ENTRIES
     )
 
 
@@ -203,7 +203,7 @@ def _may_wait(statement: ast.stmt, ctx: Context) -> bool:
             read = node.test
         elif isinstance(node, ast.FormattedValue):
             read = node.value
-        if read is not None and isinstance(ctx.kind(read), Tensor | Unknown):
+        if read is not None and isinstance(ctx.types.kind(read), Tensor | Unknown):
             return True
         if isinstance(node, ast.With) and not all(_is_torch(item.context_expr, ctx) for item in node.items):
             return True
@@ -215,31 +215,34 @@ def _may_wait(statement: ast.stmt, ctx: Context) -> bool:
 def _is_torch(node: ast.expr, ctx: Context) -> bool:
     """Whether the context is one of torch or `contextlib`."""
     called = node.func if isinstance(node, ast.Call) else node
-    return (ctx.qualified_name(called) or "").startswith(("torch.", "contextlib."))
+    return (ctx.names.qualified(called) or "").startswith(("torch.", "contextlib."))
 
 
 def _call_may_wait(call: ast.Call, ctx: Context) -> bool:
     """Whether the call may wait for the device."""
-    if _is_jitted(call, ctx) or ctx.is_module(ctx.kind(call.func)):
+    if _is_jitted(call, ctx) or ctx.types.is_module(ctx.types.kind(call.func)):
         return False
-    name = ctx.qualified_name(call.func)
+    name = ctx.names.qualified(call.func)
     if name is not None:
         if name in ("torch.save", "torch.cuda.synchronize") or name.rpartition(".")[2] in _TO_HOST:
             return True
         return not (name.startswith(("torch.", "time.")) or name in _HARMLESS)
     if not isinstance(call.func, ast.Attribute):
         return True
-    if isinstance(ctx.kind(call.func.value), Tensor):
+    if isinstance(ctx.types.kind(call.func.value), Tensor):
         return call.func.attr in _TO_HOST
     return call.func.attr != "append"
 
 
 def _wait(begin: ast.stmt, statement: ast.stmt, ctx: Context) -> Fix | None:
-    is_named = bool(ctx.pending(statement, lambda before: before is begin))
-    imports = ctx.imports("import jax")
+    is_named = bool(ctx.devices.pending(statement, lambda before: before is begin))
+    imports = ctx.rewrite.imports("import jax")
     if not is_named or imports is None or ctx.source.ahead_of(statement).strip():
         return None
     title = f"add `{WAIT_FOR_ALL}` before the clock is read"
-    return ctx.fix(
-        title, ctx.insert_before(statement, WAIT_FOR_ALL), *imports, applicability=Applicability.UNSAFE
+    return ctx.rewrite.fix(
+        title,
+        ctx.rewrite.insert_before(statement, WAIT_FOR_ALL),
+        *imports,
+        applicability=Applicability.UNSAFE,
     )

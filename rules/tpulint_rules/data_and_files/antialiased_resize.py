@@ -63,7 +63,7 @@ _METHODS = {"bilinear": "linear", "BILINEAR": "linear", "bicubic": "cubic", "BIC
 
 @rule.on(ast.Call, named={"resize", "interpolate"})
 def resize(call: ast.Call, ctx: Context) -> Iterator[Finding]:
-    name = ctx.qualified_name(call.func)
+    name = ctx.names.qualified(call.func)
     if name in _TORCHVISION:
         given = arguments_by_name(call, _TORCHVISION_PARAMETERS)
         method = _method(given.get("interpolation"), "linear", ctx)
@@ -77,11 +77,11 @@ def resize(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     if method is None or not antialiased:
         return
     picture = given.get("img") or given.get("input")
-    kind = ctx.kind(picture) if picture is not None else UNKNOWN
+    kind = ctx.types.kind(picture) if picture is not None else UNKNOWN
     if isinstance(kind, Tensor) and kind.is_host:
         return
-    if ctx.trace_path is None and (
-        not ctx.places_tensors or (name in _TORCHVISION and _is_other(picture, ctx))
+    if ctx.trace.path is None and (
+        not ctx.program.places_tensors or (name in _TORCHVISION and _is_other(picture, ctx))
     ):
         return
     message = (
@@ -92,7 +92,7 @@ def resize(call: ast.Call, ctx: Context) -> Iterator[Finding]:
 
 def _is_other(picture: ast.expr | None, ctx: Context) -> bool:
     """Whether the image is not a tensor, since attributes are read that tensors lack."""
-    if not isinstance(picture, ast.Name) or ctx.kind(picture).is_tensor:
+    if not isinstance(picture, ast.Name) or ctx.types.kind(picture).is_tensor:
         return False
     return not (ctx.scope.function or ctx.scope).evidence.get(picture.id, set()) <= TENSOR_ATTRIBUTES
 
@@ -108,7 +108,7 @@ def _method(node: ast.expr | None, default: str | None, ctx: Context) -> str | N
         return default
     if isinstance(node, ast.Constant):
         return _METHODS.get(str(node.value))
-    return _METHODS.get((ctx.qualified_name(node) or "").rpartition(".")[2])
+    return _METHODS.get((ctx.names.qualified(node) or "").rpartition(".")[2])
 
 
 def _image_resize(call: ast.Call, given: dict[str, ast.expr], method: str, ctx: Context) -> Fix | None:
@@ -118,13 +118,13 @@ def _image_resize(call: ast.Call, given: dict[str, ast.expr], method: str, ctx: 
     exact = all(
         _is_constant(given[name], value=None) or _is_constant(given[name], value=False) for name in others
     )
-    imports = ctx.imports("import jax", "import torchax")
+    imports = ctx.rewrite.imports("import jax", "import torchax")
     if picture is None or size is None or not exact or imports is None or not _is_pair(size, ctx):
         return None
     if not isinstance(picture, ast.Name) or any(isinstance(argument, ast.Starred) for argument in call.args):
         return None
     image = ctx.text(picture)
-    kind = ctx.kind(picture)
+    kind = ctx.types.kind(picture)
     dtype = kind.dtype if isinstance(kind, Tensor) else ""
     sides = f"*{ctx.text(size)}"
     if isinstance(size, ast.List | ast.Tuple):
@@ -136,15 +136,15 @@ def _image_resize(call: ast.Call, given: dict[str, ast.expr], method: str, ctx: 
         code = f"{resized}.round(){clamped}.to({image}.dtype)"
     else:
         code = f'torchax.interop.call_jax(jax.image.resize, {image}, {shape}, "{method}")'
-    safe = dtype == "float" and ctx.trace_path is not None
+    safe = dtype == "float" and ctx.trace.path is not None
     applicability = Applicability.SAFE if safe else Applicability.UNSAFE
     title = f"replace `{ctx.text(call.func)}` with `jax.image.resize`"
-    return ctx.fix(title, ctx.replace(call, code), *imports, applicability=applicability)
+    return ctx.rewrite.fix(title, ctx.rewrite.replace(call, code), *imports, applicability=applicability)
 
 
 def _is_pair(size: ast.expr, ctx: Context) -> bool:
     """Whether the size is certainly a height and a width."""
-    kind = ctx.kind(size)
+    kind = ctx.types.kind(size)
     if isinstance(kind, Several):
         return kind.items is not None and len(kind.items) == 2
     return isinstance(kind, Static) and isinstance(size, ast.Subscript) and isinstance(size.slice, ast.Slice)

@@ -62,44 +62,44 @@ _MOVES = frozenset({"to", "cuda", "cpu"})
 
 @rule.on(ast.Call, named={"load"})
 def loaded(call: ast.Call, ctx: Context) -> Iterator[Finding]:
-    if ctx.qualified_name(call.func) != "torch.load":
+    if ctx.names.qualified(call.func) != "torch.load":
         return
     place = next((k.value for k in call.keywords if k.arg == "map_location"), None)
     if place is None and len(call.args) > 1:
         place = call.args[1]
     if place is not None and ctx.devices.is_host_without_cuda(place):
         place = None
-    device = ctx.text(place) if isinstance(place, ast.Name | ast.Attribute) else ctx.device
+    device = ctx.text(place) if isinstance(place, ast.Name | ast.Attribute) else ctx.rewrite.device
     moved = list(_moved(call, device, ctx))
     name = _device(place, ctx) if place is not None else None
     if place is not None and name is not None:
-        edit = ctx.replace(place, ctx.quoted("cpu", place))
+        edit = ctx.rewrite.replace(place, ctx.rewrite.quoted("cpu", place))
         title = 'replace the value of `map_location` with `"cpu"`'
         title += ", and move the loaded module to the device" if moved else ""
-        fix = ctx.fix(title, edit, *moved, applicability=Applicability.UNSAFE)
+        fix = ctx.rewrite.fix(title, edit, *moved, applicability=Applicability.UNSAFE)
         message = f"with torchax, `torch.load` can load tensors only onto the CPU, not onto `{name}`"
         yield ctx.finding(place, message, fix)
     elif moved and place is None:
         title = f"move the loaded module to the device with `.to({device})`"
-        fix = ctx.fix(title, *moved, applicability=Applicability.UNSAFE)
+        fix = ctx.rewrite.fix(title, *moved, applicability=Applicability.UNSAFE)
         message = "`torch.load` loads this module onto the CPU, so the module does not run on the TPU"
         yield ctx.finding(call, message, fix)
 
 
 def _device(place: ast.expr, ctx: Context) -> str | None:
     """The name of the location, if torchax cannot load tensors to it; None if it can."""
-    kind = ctx.kind(place)
+    kind = ctx.types.kind(place)
     name = kind.type if isinstance(kind, Device) else kind.value if isinstance(kind, Static) else None
     if isinstance(name, str) and name.partition(":")[0] in ("cuda", "jax"):
         return name
-    given = ctx.assigned_values(place) if isinstance(place, ast.Name) else []
+    given = ctx.names.assigned_values(place) if isinstance(place, ast.Name) else []
     for value in (place, *given):
         targets = value.values if isinstance(value, ast.Dict) else [value]
         if any(is_cuda_string(target) or is_formatted_cuda(target) for target in targets):
             return ctx.text(place)
         if is_cuda_location(value):
             return "cuda"
-    is_chosen = ctx.serves_device and any(_is_accelerator(value, ctx) for value in given)
+    is_chosen = ctx.program.serves_device and any(_is_accelerator(value, ctx) for value in given)
     if not is_chosen and (name or not ctx.devices.holds_literal_device(place)):
         return None
     return ctx.text(place)
@@ -108,25 +108,25 @@ def _device(place: ast.expr, ctx: Context) -> str | None:
 def _is_accelerator(value: ast.expr, ctx: Context) -> bool:
     """Whether the value contains `torch.accelerator.current_accelerator()`."""
     calls = (node for node in ast.walk(value) if isinstance(node, ast.Call))
-    return any(ctx.qualified_name(call.func) == "torch.accelerator.current_accelerator" for call in calls)
+    return any(ctx.names.qualified(call.func) == "torch.accelerator.current_accelerator" for call in calls)
 
 
 def _moved(call: ast.Call, device: str, ctx: Context) -> Iterator[Change]:
     """The edits that move whole modules that the call returns, by themselves or among other values."""
     outer = ctx.parent(call)
-    if not isinstance(outer, ast.Assign) or len(outer.targets) != 1 or not ctx.serves_device:
+    if not isinstance(outer, ast.Assign) or len(outer.targets) != 1 or not ctx.program.serves_device:
         return
     target = outer.targets[0]
-    if ctx.only_with_cuda(call):
+    if ctx.devices.only_with_cuda(call):
         return
     if not isinstance(target, ast.Tuple | ast.List):
         if _is_module_at_rest(target, call, ctx):
-            yield ctx.wrap(call, "", f".to({device})")
+            yield ctx.rewrite.wrap(call, "", f".to({device})")
         return
     modules = [ctx.text(one) for one in target.elts if _is_module_at_rest(one, call, ctx)]
     if modules and ctx.span(outer).end == ctx.span(call).end:
-        yield ctx.insert_after(
-            outer, ctx.lines(outer, *(f"{name} = {name}.to({device})" for name in modules))
+        yield ctx.rewrite.insert_after(
+            outer, ctx.rewrite.lines(outer, *(f"{name} = {name}.to({device})" for name in modules))
         )
 
 
@@ -139,7 +139,7 @@ def _is_module_at_rest(target: ast.expr, call: ast.Call, ctx: Context) -> bool:
         return False
     found = ctx.names.lookup(target.id) if isinstance(target, ast.Name) else None
     given = [(b.value, found[0]) for b in found[1] if b.value is not None] if found is not None else []
-    return bool(asked) or any(ctx.is_module(ctx.at(scope).kind(value)) for value, scope in given)
+    return bool(asked) or any(ctx.types.is_module(ctx.at(scope).types.kind(value)) for value, scope in given)
 
 
 def _is_asked(value: ast.expr, method: str, load: ast.Call, ctx: Context) -> bool:

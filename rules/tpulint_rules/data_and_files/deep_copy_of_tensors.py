@@ -63,58 +63,59 @@ _PARAMETERS = (
 
 @rule.on(ast.Call, named={"deepcopy"})
 def copied(call: ast.Call, ctx: Context) -> Iterator[Finding]:
-    if ctx.qualified_name(call.func) != "copy.deepcopy" or len(call.args) != 1 or call.keywords:
+    if ctx.names.qualified(call.func) != "copy.deepcopy" or len(call.args) != 1 or call.keywords:
         return
-    if not ctx.serves_device or ctx.only_with_cuda(call):
+    if not ctx.program.serves_device or ctx.devices.only_with_cuda(call):
         return
     value = call.args[0]
-    kind = ctx.kind(value)
+    kind = ctx.types.kind(value)
     # The fixes of such a program bring the runtime, with which `deepcopy` works.
     is_trained = ctx.program.calls_backward
     title = f"add the runtime {DISTRIBUTION}, which makes `deepcopy` work"
     if isinstance(kind, Tensor) and kind.certain:
         message = "`deepcopy` of a tensor raises inside the torchax environment"
-        fix = ctx.runtime_fix(title) if is_trained else _clone(call, value, ctx)
+        fix = ctx.rewrite.runtime_fix(title) if is_trained else _clone(call, value, ctx)
     elif _is_state(value, ctx):
         message = "`deepcopy` of a `state_dict()` raises inside the torchax environment"
-        fix = ctx.runtime_fix(title) if is_trained else _clones(call, ctx)
+        fix = ctx.rewrite.runtime_fix(title) if is_trained else _clones(call, ctx)
     elif _is_placed_module(value, call, ctx):
         message = "`deepcopy` raises for a module that was moved to the torchax device"
-        fix = ctx.runtime_fix(title) if is_trained else _copy(call, ctx)
+        fix = ctx.rewrite.runtime_fix(title) if is_trained else _copy(call, ctx)
     else:
         return
-    if not ctx.runtime_handles("deep copies of tensors and modules"):
+    if not ctx.program.runtime_handles("deep copies of tensors and modules"):
         yield ctx.finding(call, message, fix)
 
 
 def _clone(call: ast.Call, value: ast.expr, ctx: Context) -> Fix:
     """The fix that copies a tensor."""
-    edit = ctx.replace(call, f"{ctx.operand(value)}.detach().clone()")
+    edit = ctx.rewrite.replace(call, f"{ctx.rewrite.operand(value)}.detach().clone()")
     title = "replace `deepcopy` with `detach().clone()`"
-    return ctx.fix(title, edit, applicability=Applicability.UNSAFE)
+    return ctx.rewrite.fix(title, edit, applicability=Applicability.UNSAFE)
 
 
 def _is_state(value: ast.expr, ctx: Context) -> bool:
     """Whether the value is the `state_dict()` of a module."""
     if not isinstance(value, ast.Call) or not isinstance(value.func, ast.Attribute):
         return False
-    kind = ctx.kind(value.func.value)
-    return value.func.attr == "state_dict" and (ctx.is_module(kind) or isinstance(kind, Unknown))
+    kind = ctx.types.kind(value.func.value)
+    return value.func.attr == "state_dict" and (ctx.types.is_module(kind) or isinstance(kind, Unknown))
 
 
 def _is_placed_module(value: ast.expr, call: ast.Call, ctx: Context) -> bool:
     """Whether the value is a module that was moved to a device, here or by all callers."""
-    if isinstance(value, ast.Name) and ctx.is_parameter(value):
-        given = list(ctx.handed(value))
+    if isinstance(value, ast.Name) and ctx.names.is_parameter(value):
+        given = list(ctx.passed(value))
         return bool(given) and all(
-            at.is_module(at.kind(module)) and _is_placed(module, module, at) for module, at in given
+            at.types.is_module(at.types.kind(module)) and _is_placed(module, module, at)
+            for module, at in given
         )
-    return ctx.is_module(ctx.kind(value)) and _is_placed(value, call, ctx)
+    return ctx.types.is_module(ctx.types.kind(value)) and _is_placed(value, call, ctx)
 
 
 def _is_placed(value: ast.expr, call: ast.expr, ctx: Context) -> bool:
     """Whether the module was moved to a device before, in its assignment or by a call of its own."""
-    assigned = ctx.assigned_values(value)
+    assigned = ctx.names.assigned_values(value)
     if _moves(value, ctx) or (assigned and all(_moves(given, ctx) for given in assigned)):
         return True
     return any(
@@ -129,20 +130,20 @@ def _moves(value: ast.expr, ctx: Context) -> bool:
     if not isinstance(value, ast.Call) or not isinstance(value.func, ast.Attribute):
         return False
     if value.func.attr == "cuda":
-        return ctx.is_module(ctx.kind(value.func.value))
+        return ctx.types.is_module(ctx.types.kind(value.func.value))
     places = [*value.args, *(keyword.value for keyword in value.keywords if keyword.arg == "device")]
     return value.func.attr == "to" and any(_is_device(place, ctx) for place in places)
 
 
 def _is_device(place: ast.expr, ctx: Context) -> bool:
-    kind = ctx.kind(place)
+    kind = ctx.types.kind(place)
     name = kind.type if isinstance(kind, Device) else kind.value if isinstance(kind, Static) else None
     if isinstance(name, str) and name:
         return name.partition(":")[0] in ("cuda", "jax")
     if isinstance(kind, Unknown):
         # A module moves to a device, unless the name says otherwise, which only keeps the rule silent.
         return not any(word in ctx.text(place).lower() for word in ("type", "float", "half", "precision"))
-    chosen = ctx.assigned_values(place) if isinstance(place, ast.Name) else ()
+    chosen = ctx.names.assigned_values(place) if isinstance(place, ast.Name) else ()
     return isinstance(kind, Device) or any(ctx.devices.is_device_choice(it) for it in chosen)
 
 
@@ -157,19 +158,19 @@ def _is_before(move: ast.Call, at: Context, call: ast.expr, ctx: Context) -> boo
 def _copy(call: ast.Call, ctx: Context) -> Fix | None:
     """The fix that passes copies of the parameters and buffers, which `deepcopy` then does not copy."""
     value = call.args[0]
-    imports = ctx.imports("import torch")
+    imports = ctx.rewrite.imports("import torch")
     if imports is None or not isinstance(value, ast.Name | ast.Attribute):
         return None
     memo = _PARAMETERS.format(ctx.text(value))
-    edit = ctx.replace(call, f"{ctx.text(call.func)}({ctx.text(value)}, {memo})")
+    edit = ctx.rewrite.replace(call, f"{ctx.text(call.func)}({ctx.text(value)}, {memo})")
     title = "pass cloned parameters and buffers to `deepcopy` as `memo`, so that it does not copy them itself"
-    return ctx.fix(title, edit, *imports)
+    return ctx.rewrite.fix(title, edit, *imports)
 
 
 def _clones(call: ast.Call, ctx: Context) -> Fix | None:
-    imports = ctx.imports("import torch", "from torch.utils._pytree import tree_map_only")
+    imports = ctx.rewrite.imports("import torch", "from torch.utils._pytree import tree_map_only")
     if imports is None:
         return None
-    edit = ctx.replace(call, f"tree_map_only(torch.Tensor, torch.clone, {ctx.text(call.args[0])})")
+    edit = ctx.rewrite.replace(call, f"tree_map_only(torch.Tensor, torch.clone, {ctx.text(call.args[0])})")
     title = "copy each tensor with `torch.clone` instead of calling `deepcopy`"
-    return ctx.fix(title, edit, *imports, applicability=Applicability.UNSAFE)
+    return ctx.rewrite.fix(title, edit, *imports, applicability=Applicability.UNSAFE)

@@ -72,8 +72,8 @@ _DEPTH = 3
 
 @rule.on(ast.Call, named={"save", "dump", "dumps"})
 def saved(call: ast.Call, ctx: Context) -> Iterator[Finding]:
-    name = ctx.qualified_name(call.func)
-    if name not in SAVE or not ctx.serves_device or ctx.only_with_cuda(call):
+    name = ctx.names.qualified(call.func)
+    if name not in SAVE or not ctx.program.serves_device or ctx.devices.only_with_cuda(call):
         return
     value = call.args[0] if call.args else next((k.value for k in call.keywords if k.arg == "obj"), None)
     if value is None or any(keyword.arg == "pickle_module" for keyword in call.keywords):
@@ -90,7 +90,7 @@ def saved(call: ast.Call, ctx: Context) -> Iterator[Finding]:
 def handed_over(_tree: ast.Module, ctx: Context) -> Iterator[Finding]:
     for value, scope in ctx.program.saved_elsewhere():
         at = ctx.at(scope)
-        if not at.serves_device or at.only_with_cuda(value):
+        if not at.program.serves_device or at.devices.only_with_cuda(value):
             continue
         if _holds(_is_state, value, at, _DEPTH) or _holds(_is_tensor, value, at, _DEPTH):
             yield at.finding(
@@ -112,16 +112,16 @@ def _holds(
             return True
         case ast.Call(func=ast.Name(id="dict"), keywords=keywords):
             return any(_holds(wanted, keyword.value, ctx, depth) for keyword in keywords)
-        case ast.Call(args=[made]) if depth and ctx.qualified_name(value.func) == "dataclasses.asdict":
-            calls = [one for one in (made, *ctx.assigned_values(made)) if isinstance(one, ast.Call)]
+        case ast.Call(args=[made]) if depth and ctx.names.qualified(value.func) == "dataclasses.asdict":
+            calls = [one for one in (made, *ctx.names.assigned_values(made)) if isinstance(one, ast.Call)]
             items = [item for one in calls for item in (*one.args, *(k.value for k in one.keywords))]
             return any(_holds(wanted, item, ctx, depth - 1) for item in items)
         case ast.Dict(values=values) | ast.List(elts=values) | ast.Tuple(elts=values):
             return any(_holds(wanted, item, ctx, depth) for item in values)
-        case ast.Name() if depth and ctx.is_parameter(value):
-            return any(_holds(wanted, given, at, depth - 1) for given, at in ctx.handed(value))
+        case ast.Name() if depth and ctx.names.is_parameter(value):
+            return any(_holds(wanted, given, at, depth - 1) for given, at in ctx.passed(value))
         case ast.Name() if depth and not _goes_item_by_item(value, ctx):
-            values = [*ctx.assigned_values(value), *_items(value, ctx)]
+            values = [*ctx.names.assigned_values(value), *_items(value, ctx)]
             return any(_holds(wanted, given, ctx, depth - 1) for given in values)
     return False
 
@@ -136,8 +136,8 @@ def _is_state(value: ast.expr, ctx: Context) -> bool:
 
 def _is_tensor(value: ast.expr, ctx: Context) -> bool:
     """Whether the value is a device tensor: this file moves tensors to a device, and not this one back."""
-    kind = ctx.kind(value)
-    return ctx.places_tensors and kind.is_traced and not _goes_to_host(value, ctx)
+    kind = ctx.types.kind(value)
+    return ctx.program.places_tensors and kind.is_traced and not _goes_to_host(value, ctx)
 
 
 def _is_whole(value: ast.expr, ctx: Context) -> bool:
@@ -146,7 +146,7 @@ def _is_whole(value: ast.expr, ctx: Context) -> bool:
         return _is_whole(value.value, ctx)
     if not isinstance(value, ast.Name | ast.Attribute) or _goes_to_host(value, ctx):
         return False
-    kind = ctx.kind(value)
+    kind = ctx.types.kind(value)
     return _is_learned(kind, ctx) or (isinstance(kind, Unknown) and _has_parameters(value, ctx))
 
 
@@ -155,7 +155,7 @@ def _is_learned(kind: Kind, ctx: Context) -> bool:
     if not isinstance(kind, Instance):
         return False
     is_scheduler = kind.cls.startswith("torch.optim.lr_scheduler.")
-    return ctx.is_module(kind) or (kind.cls.startswith("torch.optim.") and not is_scheduler)
+    return ctx.types.is_module(kind) or (kind.cls.startswith("torch.optim.") and not is_scheduler)
 
 
 def _has_parameters(value: ast.expr, ctx: Context) -> bool:
@@ -210,7 +210,7 @@ def _has_tensors(owner: ast.expr, ctx: Context) -> bool:
     """Whether the state of the object has tensors, which may be on the device."""
     if isinstance(owner, ast.Call) and isinstance(owner.func, ast.Attribute) and owner.func.attr == "cpu":
         return False
-    kind = ctx.kind(owner)
+    kind = ctx.types.kind(owner)
     if isinstance(kind, Instance):
         return _is_learned(kind, ctx)
     # Of what is unknown the name decides; this only ever keeps the rule silent.
@@ -220,20 +220,20 @@ def _has_tensors(owner: ast.expr, ctx: Context) -> bool:
 
 def _on_host(value: ast.expr, ctx: Context) -> Fix | None:
     title = "copy the tensors to the CPU with `.cpu()` before they are saved"
-    if ctx.kind(value).is_tensor:
-        edit = ctx.replace(value, f"{ctx.operand(value)}.cpu()")
-        return ctx.fix(title, edit, applicability=Applicability.UNSAFE)
-    imports = ctx.imports("import torch", "from torch.utils._pytree import tree_map_only")
+    if ctx.types.kind(value).is_tensor:
+        edit = ctx.rewrite.replace(value, f"{ctx.rewrite.operand(value)}.cpu()")
+        return ctx.rewrite.fix(title, edit, applicability=Applicability.UNSAFE)
+    imports = ctx.rewrite.imports("import torch", "from torch.utils._pytree import tree_map_only")
     if imports is None:
         return None
-    edit = ctx.replace(value, f"tree_map_only(torch.Tensor, torch.Tensor.cpu, {ctx.text(value)})")
-    return ctx.fix(title, edit, *imports, applicability=Applicability.UNSAFE)
+    edit = ctx.rewrite.replace(value, f"tree_map_only(torch.Tensor, torch.Tensor.cpu, {ctx.text(value)})")
+    return ctx.rewrite.fix(title, edit, *imports, applicability=Applicability.UNSAFE)
 
 
 def _pickled(call: ast.Call, ctx: Context) -> Fix | None:
-    imports = ctx.runtime_import()
+    imports = ctx.rewrite.runtime_import()
     if imports is None:
         return None
-    edit = ctx.add_argument(call, f"pickle_module={_PICKLE}")
+    edit = ctx.rewrite.add_argument(call, f"pickle_module={_PICKLE}")
     title = f"add `pickle_module={_PICKLE}`, which saves device tensors as CPU tensors"
-    return ctx.fix(title, edit, *imports, applicability=Applicability.UNSAFE, serves_cuda=True)
+    return ctx.rewrite.fix(title, edit, *imports, applicability=Applicability.UNSAFE, serves_cuda=True)

@@ -41,26 +41,28 @@ _FUNCTIONS = frozenset({"torchvision.utils.save_image", "torchvision.utils.make_
 
 @rule.on(ast.Call, named={"save_image", "make_grid"})
 def grid(call: ast.Call, ctx: Context) -> Iterator[Finding]:
-    name = ctx.qualified_name(call.func)
-    if name not in _FUNCTIONS or not call.args or not ctx.serves_device:
+    name = ctx.names.qualified(call.func)
+    if name not in _FUNCTIONS or not call.args or not ctx.program.serves_device:
         return
     pictures = call.args[0]
-    kind = ctx.kind(pictures)
+    kind = ctx.types.kind(pictures)
     if not isinstance(kind, Tensor | Unknown) or isinstance(kind, Several) or _is_host(pictures, kind):
         return
-    if isinstance(pictures, ast.Subscript) and any(map(_is_copied, ctx.assigned_values(pictures))):
+    if isinstance(pictures, ast.Subscript) and any(map(_is_copied, ctx.names.assigned_values(pictures))):
         return  # `images[k] = images[k].cpu()`, in this function or in one that calls it
-    values = ctx.assigned_values(pictures) or [pictures]
+    values = ctx.names.assigned_values(pictures) or [pictures]
     if all(map(_is_made_of_copies, values)) or _is_copied_above(pictures, ctx):
         return  # what is computed on the host
-    grids = [ctx.qualified_name(value.func) for value in values if isinstance(value, ast.Call)]
+    grids = [ctx.names.qualified(value.func) for value in values if isinstance(value, ast.Call)]
     if isinstance(pictures, ast.Name) and grids and _FUNCTIONS.issuperset(grids):
         return  # it is on the host, or reported where it is made
     if isinstance(pictures, ast.List | ast.Tuple | ast.ListComp | ast.GeneratorExp):
         return
     message = f"`{name.rpartition('.')[2]}` raises for tensors on the torchax device"
-    edit = ctx.replace(pictures, f"{ctx.operand(pictures)}.cpu()")
-    fix = ctx.fix("copy the images to the CPU with `.cpu()`", edit, applicability=Applicability.UNSAFE)
+    edit = ctx.rewrite.replace(pictures, f"{ctx.rewrite.operand(pictures)}.cpu()")
+    fix = ctx.rewrite.fix(
+        "copy the images to the CPU with `.cpu()`", edit, applicability=Applicability.UNSAFE
+    )
     yield ctx.finding(pictures, message, fix)
 
 

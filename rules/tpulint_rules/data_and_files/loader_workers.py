@@ -80,12 +80,14 @@ _WITHOUT = {"num_workers": "0", "persistent_workers": "False", "prefetch_factor"
 @rule.on(ast.Call, named={"DataLoader"})
 def loader(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     workers = next((keyword.value for keyword in call.keywords if keyword.arg == "num_workers"), None)
-    if workers is None or ctx.qualified_name(call.func) not in LOADERS:
+    if workers is None or ctx.names.qualified(call.func) not in LOADERS:
         return
-    if ctx.only_with_cuda(call) or not _is_some(workers, ctx) or not _is_concerned(ctx):
+    if ctx.devices.only_with_cuda(call) or not _is_some(workers, ctx) or not _is_concerned(ctx):
         return
     title = "remove `num_workers`, so that the main process loads the data"
-    fix = ctx.fix(title, *ctx.without_keywords(call, _OF_WORKERS), applicability=Applicability.UNSAFE)
+    fix = ctx.rewrite.fix(
+        title, *ctx.rewrite.without_keywords(call, _OF_WORKERS), applicability=Applicability.UNSAFE
+    )
     yield ctx.finding(
         workers, "worker processes of a `DataLoader` hang or raise inside the torchax environment", fix
     )
@@ -102,13 +104,13 @@ def in_dict(call: ast.Call, ctx: Context) -> Iterator[Finding]:
 
 
 def _left_out(node: ast.expr, ctx: Context) -> Iterator[Finding]:
-    options = ctx.options(node, "DataLoader")
+    options = ctx.names.options(node, "DataLoader")
     workers = options.get("num_workers")
     if workers is None or not _is_some(workers, ctx) or not _is_concerned(ctx):
         return
-    edits = [ctx.replace(options[name], none) for name, none in _WITHOUT.items() if name in options]
+    edits = [ctx.rewrite.replace(options[name], none) for name, none in _WITHOUT.items() if name in options]
     title = "replace the value of `num_workers` with `0`, so that the main process loads the data"
-    fix = ctx.fix(title, *edits, applicability=Applicability.UNSAFE)
+    fix = ctx.rewrite.fix(title, *edits, applicability=Applicability.UNSAFE)
     yield ctx.finding(
         workers, "worker processes of a `DataLoader` hang or raise inside the torchax environment", fix
     )
@@ -116,7 +118,7 @@ def _left_out(node: ast.expr, ctx: Context) -> Iterator[Finding]:
 
 def _is_concerned(ctx: Context) -> bool:
     """Whether the program uses a device, without the runtime torchax-compat."""
-    return ctx.serves_device and not ctx.runtime_handles("worker processes of a `DataLoader`")
+    return ctx.program.serves_device and not ctx.program.runtime_handles("worker processes of a `DataLoader`")
 
 
 def _is_some(workers: ast.expr, ctx: Context) -> bool:
@@ -126,9 +128,9 @@ def _is_some(workers: ast.expr, ctx: Context) -> bool:
             return any(_is_some(value, ctx) for value in values)
         case ast.IfExp(body=body, orelse=orelse):
             return _is_some(body, ctx) or _is_some(orelse, ctx)
-        case ast.Call(args=[number]) if ctx.qualified_name(workers.func) == "builtins.int":
+        case ast.Call(args=[number]) if ctx.names.qualified(workers.func) == "builtins.int":
             return _is_some(number, ctx)
-    kind = ctx.kind(workers)
+    kind = ctx.types.kind(workers)
     if isinstance(kind, Static) and kind.value is not ...:
         return isinstance(kind.value, int | float) and kind.value > 0
     default = _default(workers, ctx)

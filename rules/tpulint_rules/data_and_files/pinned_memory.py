@@ -49,10 +49,12 @@ _RAISES = "raises after `import torchax`; pinned memory only speeds up copies to
 
 @rule.on(ast.Call, named={"pin_memory"})
 def pinned(call: ast.Call, ctx: Context) -> Iterator[Finding]:
-    if not isinstance(call.func, ast.Attribute) or not isinstance(ctx.kind(call.func.value), Tensor):
+    if not isinstance(call.func, ast.Attribute) or not isinstance(ctx.types.kind(call.func.value), Tensor):
         return
-    edit = ctx.reduce(call, call.func.value)
-    yield ctx.finding(call, f"`.pin_memory()` {_RAISES}", ctx.fix("remove the call to `.pin_memory()`", edit))
+    edit = ctx.rewrite.reduce(call, call.func.value)
+    yield ctx.finding(
+        call, f"`.pin_memory()` {_RAISES}", ctx.rewrite.fix("remove the call to `.pin_memory()`", edit)
+    )
 
 
 @rule.on(ast.Call, named={"DataLoader"} | _MAKERS)
@@ -60,14 +62,16 @@ def loader(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     word = next((keyword for keyword in call.keywords if keyword.arg == "pin_memory"), None)
     if word is None or not _pins(word.value, ctx):
         return
-    name = ctx.qualified_name(call.func) or ""
+    name = ctx.names.qualified(call.func) or ""
     if name not in LOADERS and not (name.startswith("torch.") and name.removeprefix("torch.") in _MAKERS):
         return
     if ctx.program.keeps_cuda:
         title = f"replace the value of `pin_memory` with `{_WITH_CUDA}`"
-        fix = ctx.fix(title, ctx.replace(word.value, _WITH_CUDA))
+        fix = ctx.rewrite.fix(title, ctx.rewrite.replace(word.value, _WITH_CUDA))
     else:
-        fix = ctx.fix("remove the argument `pin_memory`", *ctx.without_keywords(call, _KEYWORDS))
+        fix = ctx.rewrite.fix(
+            "remove the argument `pin_memory`", *ctx.rewrite.without_keywords(call, _KEYWORDS)
+        )
     yield ctx.finding(word.value, f"`pin_memory={ctx.text(word.value)}` {_RAISES}", fix)
 
 
@@ -82,11 +86,11 @@ def in_dict(call: ast.Call, ctx: Context) -> Iterator[Finding]:
 
 
 def _turned_off(node: ast.expr, ctx: Context) -> Iterator[Finding]:
-    value = ctx.options(node, "DataLoader").get("pin_memory")
+    value = ctx.names.options(node, "DataLoader").get("pin_memory")
     if value is not None and _pins(value, ctx):
         new = _WITH_CUDA if ctx.program.keeps_cuda else "False"
         title = f"replace the value of `pin_memory` with `{new}`"
-        fix = ctx.fix(title, ctx.replace(value, new), applicability=Applicability.UNSAFE)
+        fix = ctx.rewrite.fix(title, ctx.rewrite.replace(value, new), applicability=Applicability.UNSAFE)
         yield ctx.finding(value, f"the `DataLoader` option `pin_memory` {_RAISES}", fix)
 
 

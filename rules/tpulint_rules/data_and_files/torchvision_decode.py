@@ -59,14 +59,14 @@ _VISION = f"{PACKAGE}.vision"
 
 @rule.on(ast.Call, named=_DECODERS)
 def decode(call: ast.Call, ctx: Context) -> Iterator[Finding]:
-    name = _torchvision_io(ctx.qualified_name(call.func))
+    name = _torchvision_io(ctx.names.qualified(call.func))
     if name in _DECODERS:
         yield ctx.finding(call, _message(name), _pillow(call, name, ctx) or _outside(call.func, name, ctx))
 
 
 @rule.on(ast.Attribute, named=_DECODERS)
 def taken(node: ast.Attribute, ctx: Context) -> Iterator[Finding]:
-    name = _torchvision_io(ctx.qualified_name(node))
+    name = _torchvision_io(ctx.names.qualified(node))
     if name in _DECODERS and not _is_called(node, ctx):
         yield ctx.finding(node, _message(name), _outside(node, name, ctx))
 
@@ -78,8 +78,8 @@ def imported(statement: ast.ImportFrom, ctx: Context) -> Iterator[Finding]:
     for alias in statement.names:
         if alias.name not in _DECODERS:
             continue
-        for node in ctx.loads(alias.asname or alias.name):
-            name = _torchvision_io(ctx.qualified_name(node))
+        for node in ctx.names.loads(alias.asname or alias.name):
+            name = _torchvision_io(ctx.names.qualified(node))
             if name == alias.name and not _is_called(node, ctx):
                 yield ctx.finding(node, _message(name), _outside(node, name, ctx))
 
@@ -95,12 +95,12 @@ def _is_called(node: ast.expr, ctx: Context) -> bool:
 
 def _outside(function: ast.expr, name: str, ctx: Context) -> Fix | None:
     """The fix that uses the function of the same name that leaves the environment."""
-    imports = ctx.runtime_import()
+    imports = ctx.rewrite.runtime_import()
     if imports is None:
         return None
-    edit = ctx.replace(function, f"{_VISION}.{name}")
+    edit = ctx.rewrite.replace(function, f"{_VISION}.{name}")
     title = f"decode the image with `{_VISION}.{name}`, which leaves the torchax environment"
-    return ctx.fix(title, edit, *imports, serves_cuda=True)
+    return ctx.rewrite.fix(title, edit, *imports, serves_cuda=True)
 
 
 def _torchvision_io(qualified: str | None) -> str:
@@ -120,28 +120,28 @@ def _pillow(call: ast.Call, name: str, ctx: Context) -> Fix | None:
         return None
     if from_bytes:
         wanted.append("import io")
-    imports = ctx.imports(*wanted)
+    imports = ctx.rewrite.imports(*wanted)
     if imports is None:
         return None
     code = f'torch.from_numpy(np.array(Image.open({source}).convert("RGB"))).permute(2, 0, 1)'
     title = f"decode the image with `PIL.Image.open` instead of `{name}`"
-    return ctx.fix(title, ctx.replace(call, code), *imports)
+    return ctx.rewrite.fix(title, ctx.rewrite.replace(call, code), *imports)
 
 
 def _opened(argument: ast.expr, name: str, ctx: Context) -> tuple[str, bool | None]:
     """The argument of `Image.open`, and whether it is a buffer (None if that is not known)."""
     if name not in ("decode_image", "decode_png", "read_image"):
         return "", None
-    if isinstance(argument, ast.Call) and _torchvision_io(ctx.qualified_name(argument.func)) == "read_file":
+    if isinstance(argument, ast.Call) and _torchvision_io(ctx.names.qualified(argument.func)) == "read_file":
         return ctx.text(argument.args[0]) if argument.args else "", False if argument.args else None
     if name == "read_image":
         return ctx.text(argument), False
-    if ctx.kind(argument).is_tensor or _read_before(argument, ctx):
+    if ctx.types.kind(argument).is_tensor or _read_before(argument, ctx):
         return f"io.BytesIO({ctx.text(argument)}.numpy())", True
     if name == "decode_image":
         path = isinstance(argument, ast.Constant | ast.JoinedStr)
         path = path or (
-            isinstance(argument, ast.Call) and ctx.qualified_name(argument.func) == "builtins.str"
+            isinstance(argument, ast.Call) and ctx.names.qualified(argument.func) == "builtins.str"
         )
         return ctx.text(argument), False if path else None
     return "", None
@@ -152,7 +152,7 @@ def _read_before(argument: ast.expr, ctx: Context) -> bool:
     found = ctx.names.lookup(argument.id) if isinstance(argument, ast.Name) else None
     values = [binding.value for binding in found[1]] if found is not None else []
     return bool(values) and all(
-        isinstance(value, ast.Call) and _torchvision_io(ctx.qualified_name(value.func)) == "read_file"
+        isinstance(value, ast.Call) and _torchvision_io(ctx.names.qualified(value.func)) == "read_file"
         for value in values
     )
 
@@ -164,4 +164,4 @@ def _is_rgb(call: ast.Call, ctx: Context) -> bool:
         return False
     if isinstance(given[0], ast.Constant) and isinstance(given[0].value, str):
         return given[0].value.upper() == "RGB"
-    return (ctx.qualified_name(given[0]) or "").endswith("ImageReadMode.RGB")
+    return (ctx.names.qualified(given[0]) or "").endswith("ImageReadMode.RGB")

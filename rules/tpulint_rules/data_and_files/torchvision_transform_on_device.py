@@ -87,7 +87,7 @@ def _last(names: dict[str, Transform]) -> frozenset[str]:
 
 @rule.on(ast.Call, named=_last(FUNCTIONS))
 def function(call: ast.Call, ctx: Context) -> Iterator[Finding]:
-    name = ctx.qualified_name(call.func)
+    name = ctx.names.qualified(call.func)
     what = FUNCTIONS.get(name or "")
     if name is None or what is None or not call.args or not _fails(call, what):
         return
@@ -98,7 +98,7 @@ def function(call: ast.Call, ctx: Context) -> Iterator[Finding]:
 
 @rule.on(ast.Call, named=_last(CLASSES))
 def made(call: ast.Call, ctx: Context) -> Iterator[Finding]:
-    name = ctx.qualified_name(call.func)
+    name = ctx.names.qualified(call.func)
     what = CLASSES.get(name or "")
     if name is None or what is None or not _fails(call, what):
         return
@@ -129,11 +129,11 @@ def _fails(call: ast.Call, what: Transform) -> bool:
 
 def _is_on_device(picture: ast.expr, what: Transform, ctx: Context) -> bool:
     """Whether the image is a device tensor for which this transform fails."""
-    kind, under_jit = ctx.kind(picture), what.effect is Effect.RAISES_UNDER_JIT
-    path = ctx.trace_path
-    if path is not None and (ctx.places_tensors or path.certainty is Certainty.JIT or under_jit):
+    kind, under_jit = ctx.types.kind(picture), what.effect is Effect.RAISES_UNDER_JIT
+    path = ctx.trace.path
+    if path is not None and (ctx.program.places_tensors or path.certainty is Certainty.JIT or under_jit):
         return kind.is_traced and what.effect is not Effect.ON_HOST
-    if under_jit or not ctx.places_tensors or ctx.only_with_cuda(picture):
+    if under_jit or not ctx.program.places_tensors or ctx.devices.only_with_cuda(picture):
         return False
     return isinstance(kind, Tensor) and not kind.is_host
 
@@ -145,7 +145,7 @@ def _uses(made: ast.Call, ctx: Context) -> Iterator[tuple[ast.Call, Context]]:
         outer = ctx.parent(outer)
     if isinstance(outer, ast.Call) and outer.func is made:
         yield outer, ctx
-    elif isinstance(outer, ast.Call) and ctx.qualified_name(outer.func) in CHAINS:
+    elif isinstance(outer, ast.Call) and ctx.names.qualified(outer.func) in CHAINS:
         yield from _uses(outer, ctx)
     elif isinstance(outer, ast.Assign) and outer.value is made:
         for target in outer.targets:
@@ -162,25 +162,25 @@ def _fix(call: ast.Call, what: Transform, ctx: Context) -> Fix | None:
     picture = call.args[0]
     if what.effect is Effect.ON_HOST:
         return _from_host(picture, ctx)
-    if ctx.trace_path is not None or not isinstance(picture, ast.Name):
+    if ctx.trace.path is not None or not isinstance(picture, ast.Name):
         return None
     name = picture.id
-    edits = ctx.wrap(picture, "", ".cpu()"), ctx.wrap(call, "", f".to({name}.device)")
+    edits = ctx.rewrite.wrap(picture, "", ".cpu()"), ctx.rewrite.wrap(call, "", f".to({name}.device)")
     title = "copy the image to the CPU for this transform, and move the result back to the device"
-    return ctx.fix(title, *edits, applicability=Applicability.UNSAFE)
+    return ctx.rewrite.fix(title, *edits, applicability=Applicability.UNSAFE)
 
 
 def _from_host(picture: ast.expr, ctx: Context) -> Fix:
     title = "copy the image to the CPU with `.cpu()`"
-    return ctx.fix(title, ctx.replace(picture, f"{ctx.operand(picture)}.cpu()"))
+    return ctx.rewrite.fix(title, ctx.rewrite.replace(picture, f"{ctx.rewrite.operand(picture)}.cpu()"))
 
 
 def _renamed(call: ast.Call, what: Transform, ctx: Context) -> Fix | None:
     """The fix that uses the same transform of the other module of torchvision."""
     package, _, rest = what.instead.partition(f"{_TRANSFORMS}.")[2].partition(".")
-    imports = ctx.imports(f"from {_TRANSFORMS} import {package}")
+    imports = ctx.rewrite.imports(f"from {_TRANSFORMS} import {package}")
     if imports is None:
         return None
     name = f"{package}.{rest}"
     title = f"replace `{ctx.text(call.func)}` with `{what.instead}`"
-    return ctx.fix(title, ctx.replace(call.func, name), *imports)
+    return ctx.rewrite.fix(title, ctx.rewrite.replace(call.func, name), *imports)

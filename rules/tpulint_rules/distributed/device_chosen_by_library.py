@@ -112,25 +112,25 @@ def _told(call: ast.Call, ctx: Context) -> Fix | None:
     """The fix that passes the device to Accelerate before the call."""
     statement, source = ctx.statement(call), ctx.source
     is_kept = ctx.program.keeps_cuda
-    imports = ctx.imports("import os", *(["import torch"] if is_kept else []))
+    imports = ctx.rewrite.imports("import os", *(["import torch"] if is_kept else []))
     if imports is None or source.ahead_of(statement).strip():
         return None
     lines = [f'os.environ["{ACCELERATE_DEVICE}"] = "jax"']
     if is_kept:
         lines = ["if not torch.cuda.is_available():", f"    {lines[0]}"]
-    edits = [ctx.insert_before(statement, ctx.lines(statement, *lines))]
+    edits = [ctx.rewrite.insert_before(statement, ctx.rewrite.lines(statement, *lines))]
     precision = arguments_by_name(call, ()).get("mixed_precision")
     if isinstance(precision, ast.Constant) and precision.value == "fp16":
         either = f'"bf16" if "{ACCELERATE_DEVICE}" in os.environ else "fp16"'
-        instead = either if is_kept else ctx.quoted("bf16", precision)
-        edits.append(ctx.replace(precision, instead))
+        instead = either if is_kept else ctx.rewrite.quoted("bf16", precision)
+        edits.append(ctx.rewrite.replace(precision, instead))
     title = f'set `{ACCELERATE_DEVICE}` to `"jax"`, so that Accelerate uses the torchax device'
-    return ctx.fix(title, *imports, *edits, applicability=Applicability.UNSAFE)
+    return ctx.rewrite.fix(title, *imports, *edits, applicability=Applicability.UNSAFE)
 
 
 @rule.on(ast.Call, named=is_device_word)
 def device_function(call: ast.Call, ctx: Context) -> Iterator[Finding]:
-    name = ctx.qualified_name(call.func)
+    name = ctx.names.qualified(call.func)
     if name is None or _is_elsewhere(call, ctx) or ctx.program.defines(name):
         return
     given = [*call.args, *(word.value for word in call.keywords)]
@@ -152,7 +152,7 @@ def device_function(call: ast.Call, ctx: Context) -> Iterator[Finding]:
 
 @rule.on(ast.Call, named={one.rpartition(".")[2] for one in DEVICE_HOLDERS})
 def device_holder(call: ast.Call, ctx: Context) -> Iterator[Finding]:
-    if ctx.qualified_name(call.func) not in DEVICE_HOLDERS or _is_elsewhere(call, ctx):
+    if ctx.names.qualified(call.func) not in DEVICE_HOLDERS or _is_elsewhere(call, ctx):
         return
     if _constant(call, "accelerator") == "cpu" or _constant(call, "cpu") is True:
         return
@@ -169,17 +169,19 @@ def device_holder(call: ast.Call, ctx: Context) -> Iterator[Finding]:
 def _as_device(node: ast.expr, ctx: Context, *, is_text: bool) -> Fix | None:
     """The fix that uses the torchax device instead of the one that the library chooses."""
     device = '"jax"' if is_text else 'torch.device("jax")'
-    needed = [] if is_text else ["import torch", *(["import torchax"] if ctx.is_import_time else [])]
-    imports = ctx.imports(*needed)
+    needed = [] if is_text else ["import torch", *(["import torchax"] if ctx.program.is_import_time else [])]
+    imports = ctx.rewrite.imports(*needed)
     if imports is None:
         return None
     title = f"replace `{ctx.text(node)}` with the torchax device `{device}`"
-    return ctx.fix(title, ctx.replace(node, device), *imports, applicability=Applicability.UNSAFE)
+    return ctx.rewrite.fix(
+        title, ctx.rewrite.replace(node, device), *imports, applicability=Applicability.UNSAFE
+    )
 
 
 @rule.on(ast.Call, named={"Trainer"})
 def trainer(call: ast.Call, ctx: Context) -> Iterator[Finding]:
-    if ctx.qualified_name(call.func) not in _TRAINERS or _is_elsewhere(call, ctx):
+    if ctx.names.qualified(call.func) not in _TRAINERS or _is_elsewhere(call, ctx):
         return
     wanted = _constant(call, "accelerator")
     if wanted == "cpu":
@@ -195,7 +197,7 @@ def trainer(call: ast.Call, ctx: Context) -> Iterator[Finding]:
 
 def _is_elsewhere(call: ast.Call, ctx: Context) -> bool:
     """Whether the call runs only with CUDA, or its error is caught."""
-    return ctx.only_with_cuda(call) or ctx.is_caught(call)
+    return ctx.devices.only_with_cuda(call) or ctx.devices.is_caught(call)
 
 
 def _constant(call: ast.Call, name: str) -> object:

@@ -92,52 +92,52 @@ def _last(names: frozenset[str] | dict[str, Attention]) -> frozenset[str]:
 @rule.on(ast.Import)
 def imported(node: ast.Import, ctx: Context) -> Iterator[Finding]:
     for package in dict.fromkeys(alias.name.partition(".")[0] for alias in node.names):
-        if package in PACKAGES and ctx.first_import(package) is node:
+        if package in PACKAGES and ctx.names.first_import(package) is node:
             yield ctx.finding(node, _message(package))
 
 
 @rule.on(ast.ImportFrom)
 def imported_from(node: ast.ImportFrom, ctx: Context) -> Iterator[Finding]:
     package = (node.module or "").partition(".")[0]
-    if node.level or package not in PACKAGES or ctx.first_import(package) is None:
+    if node.level or package not in PACKAGES or ctx.names.first_import(package) is None:
         return
     same = {alias: SAME_IN_TORCH.get(f"{node.module}.{alias.name}") for alias in node.names}
     for alias, instead in same.items():
-        if instead is not None and ctx.is_import_time and not ctx.is_optional(node):
-            edit = ctx.respelled(node, alias, instead)
+        if instead is not None and ctx.program.is_import_time and not ctx.names.is_optional_import(node):
+            edit = ctx.rewrite.respelled(node, alias, instead)
             title = f"replace `{node.module}.{alias.name}` with `{instead}`"
-            fix = ctx.fix(title, edit, applicability=Applicability.UNSAFE)
+            fix = ctx.rewrite.fix(title, edit, applicability=Applicability.UNSAFE)
             yield ctx.finding(node, f"`{alias.name}` of `{package}` runs only on NVIDIA GPUs", fix)
-    if ctx.first_import(package) is node and not all(same.values()):
+    if ctx.names.first_import(package) is node and not all(same.values()):
         yield ctx.finding(node, _message(package))
 
 
 @rule.on(ast.Attribute, named=_SAME)
 def same_in_torch(node: ast.Attribute, ctx: Context) -> Iterator[Finding]:
-    name = ctx.qualified_name(node)
+    name = ctx.names.qualified(node)
     if name not in SAME_IN_TORCH or not _is_needed(name, ctx):
         return
     instead = SAME_IN_TORCH[name]
-    imports = ctx.imports("import torch")
+    imports = ctx.rewrite.imports("import torch")
     fix = None
     if imports is not None:
-        edit = ctx.replace(node, instead)
+        edit = ctx.rewrite.replace(node, instead)
         title = f"replace `{name}` with `{instead}`"
-        fix = ctx.fix(title, edit, *imports, applicability=Applicability.UNSAFE)
+        fix = ctx.rewrite.fix(title, edit, *imports, applicability=Applicability.UNSAFE)
     yield ctx.finding(node, f"`{name}` runs only on NVIDIA GPUs", fix)
 
 
 @rule.on(ast.Call, named=_last(ATTENTION))
 def attention(call: ast.Call, ctx: Context) -> Iterator[Finding]:
-    name = ctx.qualified_name(call.func)
-    if name in ATTENTION and _is_needed(name, ctx) and not ctx.only_with_cuda(call):
+    name = ctx.names.qualified(call.func)
+    if name in ATTENTION and _is_needed(name, ctx) and not ctx.devices.only_with_cuda(call):
         yield ctx.finding(call, f"`{name}` runs only on NVIDIA GPUs", _attention(call, ATTENTION[name], ctx))
 
 
 @rule.on(ast.Call, named=_last(BUILDERS))
 def built(call: ast.Call, ctx: Context) -> Iterator[Finding]:
-    name = ctx.qualified_name(call.func)
-    if name not in BUILDERS or ctx.only_with_cuda(call) or ctx.is_caught(call):
+    name = ctx.names.qualified(call.func)
+    if name not in BUILDERS or ctx.devices.only_with_cuda(call) or ctx.devices.is_caught(call):
         return
     given = {word.arg: word.value for word in call.keywords}
     sources = [*call.args[1:2], *(given[word] for word in ("sources",) if word in given)]
@@ -150,21 +150,25 @@ def built(call: ast.Call, ctx: Context) -> Iterator[Finding]:
 def flex_imported(node: ast.ImportFrom, ctx: Context) -> Iterator[Finding]:
     for alias in node.names:
         calls = [call for call, _ in ctx.calls(alias.asname or alias.name)]
-        if alias.name == _FLEX.rpartition(".")[2] and not (calls and all(map(ctx.is_caught, calls))):
+        if alias.name == _FLEX.rpartition(".")[2] and not (calls and all(map(ctx.devices.is_caught, calls))):
             yield from _flex(node, ctx)
 
 
 @rule.on(ast.Attribute, named={_FLEX.rpartition(".")[2]})
 def flex(node: ast.Attribute, ctx: Context) -> Iterator[Finding]:
-    if isinstance(node.ctx, ast.Load) and ctx.qualified_name(node) == _FLEX and not ctx.is_caught(node):
+    if (
+        isinstance(node.ctx, ast.Load)
+        and ctx.names.qualified(node) == _FLEX
+        and not ctx.devices.is_caught(node)
+    ):
         yield from _flex(node, ctx)
 
 
 def _flex(node: ast.stmt | ast.expr, ctx: Context) -> Iterator[Finding]:
-    if not ctx.only_with_cuda(node) and not ctx.runtime_handles("`flex_attention`"):
+    if not ctx.devices.only_with_cuda(node) and not ctx.program.runtime_handles("`flex_attention`"):
         title = f"add the runtime {DISTRIBUTION}, which computes `flex_attention` in torch operations"
         message = "`flex_attention` raises for torchax tensors"
-        yield ctx.finding(node, message, ctx.runtime_fix(title))
+        yield ctx.finding(node, message, ctx.rewrite.runtime_fix(title))
 
 
 def _message(package: str) -> str:
@@ -173,7 +177,7 @@ def _message(package: str) -> str:
 
 def _is_needed(name: str, ctx: Context) -> bool:
     """Whether this file imports the package unconditionally, at its top."""
-    return ctx.first_import(name.partition(".")[0]) is not None
+    return ctx.names.first_import(name.partition(".")[0]) is not None
 
 
 def _names_cuda_source(node: ast.expr) -> bool:
@@ -194,12 +198,12 @@ def _attention(call: ast.Call, known: Attention, ctx: Context) -> Fix | None:
         return None
     given: dict[str | None, ast.expr] = dict(zip(names, call.args, strict=False))
     given |= {word.arg: word.value for word in call.keywords}
-    arguments = [f"{ctx.operand(argument)}.transpose(1, 2)" for argument in call.args[:3]]
+    arguments = [f"{ctx.rewrite.operand(argument)}.transpose(1, 2)" for argument in call.args[:3]]
     for name, value in given.items():
         if name in ("q", "k", "v"):
             continue
         if name == "attn_bias":
-            if isinstance(value, ast.Call) and ctx.qualified_name(value.func) in CAUSAL_MASKS:
+            if isinstance(value, ast.Call) and ctx.names.qualified(value.func) in CAUSAL_MASKS:
                 arguments.append("is_causal=True")
             elif not (isinstance(value, ast.Constant) and value.value is None):
                 return None
@@ -209,9 +213,11 @@ def _attention(call: ast.Call, known: Attention, ctx: Context) -> Fix | None:
             return None
     if "causal" in known.renamed:
         arguments.append("enable_gqa=True")  # these kernels take fewer heads of keys than of queries
-    imports = ctx.imports("import torch")
+    imports = ctx.rewrite.imports("import torch")
     if imports is None:
         return None
     text = f"torch.nn.functional.scaled_dot_product_attention({', '.join(arguments)}).transpose(1, 2)"
     title = f"replace `{ctx.text(call.func)}` with `F.scaled_dot_product_attention`"
-    return ctx.fix(title, ctx.replace(call, text), *imports, applicability=Applicability.UNSAFE)
+    return ctx.rewrite.fix(
+        title, ctx.rewrite.replace(call, text), *imports, applicability=Applicability.UNSAFE
+    )

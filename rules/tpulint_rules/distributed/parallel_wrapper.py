@@ -71,8 +71,8 @@ rule = Rule(
 
 @rule.on(ast.Call, named=frozenset(name.rpartition(".")[2] for name in WRAPPERS))
 def wrapper(call: ast.Call, ctx: Context) -> Iterator[Finding]:
-    name = ctx.qualified_name(call.func)
-    if name in WRAPPERS and not ctx.only_with_cuda(call):
+    name = ctx.names.qualified(call.func)
+    if name in WRAPPERS and not ctx.devices.only_with_cuda(call):
         message = f"`{name.rpartition('.')[2]}` {WRAPPERS[name]}"
         is_kept = ctx.program.reads_wrapped_module and not ctx.program.keeps_cuda
         fix = _single_process(call, name, ctx) if is_kept else None
@@ -81,13 +81,13 @@ def wrapper(call: ast.Call, ctx: Context) -> Iterator[Finding]:
 
 @rule.on(ast.Call, named={"fully_shard"})
 def in_place(call: ast.Call, ctx: Context) -> Iterator[Finding]:
-    if ctx.qualified_name(call.func) not in SHARDED_IN_PLACE or ctx.only_with_cuda(call):
+    if ctx.names.qualified(call.func) not in SHARDED_IN_PLACE or ctx.devices.only_with_cuda(call):
         return
     statement = ctx.statement(call)
     fix = None
     if isinstance(statement, ast.Expr) and statement.value is call:
         title = "remove the call to `fully_shard`"
-        fix = ctx.fix(title, ctx.delete(statement), applicability=Applicability.UNSAFE)
+        fix = ctx.rewrite.fix(title, ctx.rewrite.delete(statement), applicability=Applicability.UNSAFE)
     yield ctx.finding(call, "`fully_shard` raises after `import torchax`", fix)
 
 
@@ -102,11 +102,11 @@ def _single_process(call: ast.Call, name: str, ctx: Context) -> Fix | None:
     model = _wrapped(call)
     if model is None or "FullySharded" in name:
         return None
-    imports = ctx.runtime_import("single_process")
+    imports = ctx.rewrite.runtime_import("single_process")
     if imports is None:
         return None
-    edits: list[Change] = [*imports, ctx.replace(call, f"single_process({ctx.text(model)})")]
-    return ctx.fix(
+    edits: list[Change] = [*imports, ctx.rewrite.replace(call, f"single_process({ctx.text(model)})")]
+    return ctx.rewrite.fix(
         f"replace `{name.rpartition('.')[2]}` with `single_process`, which only calls the wrapped module",
         *edits,
         applicability=Applicability.UNSAFE,
@@ -124,22 +124,24 @@ def _unwrapped(call: ast.Call, ctx: Context) -> Fix | None:
         return None
     text = ctx.text(target)
     edits: list[Change] = []
-    if any(ctx.taken(target, WRAPPER_ONLY)):
+    if any(ctx.names.attributes_of(target, WRAPPER_ONLY)):
         return None
-    for node in ctx.taken(target, ("module",)):
+    for node in ctx.names.attributes_of(target, ("module",)):
         if not ctx.stands(node):
             return None
-        edits.append(ctx.reduce(node, node.value))
-    waiting = [ctx.parent(node) for node in ctx.taken(target, ("no_sync",))]
+        edits.append(ctx.rewrite.reduce(node, node.value))
+    waiting = [ctx.parent(node) for node in ctx.names.attributes_of(target, ("no_sync",))]
     if waiting:
-        imports = ctx.imports("import contextlib")
+        imports = ctx.rewrite.imports("import contextlib")
         if imports is None or not all(isinstance(outer, ast.Call) and not outer.args for outer in waiting):
             return None
         edits += imports
         edits += [
-            ctx.replace(outer, "contextlib.nullcontext()") for outer in waiting if isinstance(outer, ast.Call)
+            ctx.rewrite.replace(outer, "contextlib.nullcontext()")
+            for outer in waiting
+            if isinstance(outer, ast.Call)
         ]
     same = statement.value is call and ctx.text(model) == text
-    edits.append(ctx.delete(statement) if same else ctx.replace(call, ctx.text(model)))
+    edits.append(ctx.rewrite.delete(statement) if same else ctx.rewrite.replace(call, ctx.text(model)))
     title = f"replace `{ctx.text(call.func)}(...)` with the module itself"
-    return ctx.fix(title, *edits, applicability=Applicability.UNSAFE)
+    return ctx.rewrite.fix(title, *edits, applicability=Applicability.UNSAFE)

@@ -113,7 +113,7 @@ _ONE = "because one process uses all chips"
 
 @rule.on(ast.Call, named={START.rpartition(".")[2]})
 def started(call: ast.Call, ctx: Context) -> Iterator[Finding]:
-    if not ctx.program.starts_group(call) or ctx.only_with_cuda(call):
+    if not ctx.program.starts_group(call) or ctx.devices.only_with_cuda(call):
         return
     if ctx.program.group_serves_host(call):
         return
@@ -126,8 +126,13 @@ def started(call: ast.Call, ctx: Context) -> Iterator[Finding]:
 
 @rule.on(ast.Call, named=frozenset(COLLECTIVES))
 def communicated(call: ast.Call, ctx: Context) -> Iterator[Finding]:
-    known = collective(ctx.qualified_name(call.func))
-    if known is None or ctx.only_with_processes(call) or ctx.only_with_cuda(call) or ctx.is_caught(call):
+    known = collective(ctx.names.qualified(call.func))
+    if (
+        known is None
+        or ctx.devices.only_with_processes(call)
+        or ctx.devices.only_with_cuda(call)
+        or ctx.devices.is_caught(call)
+    ):
         return
     name, what = known
     if what.what == NO_GROUP and not ctx.program.may_lack_group:
@@ -148,15 +153,15 @@ def _is_whole(group: ast.expr, ctx: Context) -> bool:
     """Whether the argument `group` stands for the group of all processes."""
     if isinstance(group, ast.Constant):
         return group.value is None
-    return (ctx.qualified_name(group) or "").endswith((".group.WORLD", ".GroupMember.WORLD"))
+    return (ctx.names.qualified(group) or "").endswith((".group.WORLD", ".GroupMember.WORLD"))
 
 
 @rule.on(ast.Call, named={"is_initialized"})
 def demanded(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     """A check that stops the program unless it has a process group, which the fix takes from it."""
-    if ctx.qualified_name(call.func) not in IS_STARTED or ctx.only_with_cuda(call):
+    if ctx.names.qualified(call.func) not in IS_STARTED or ctx.devices.only_with_cuda(call):
         return
-    if not ctx.program.may_lack_group or ctx.is_caught(call):
+    if not ctx.program.may_lack_group or ctx.devices.is_caught(call):
         return
     outer = ctx.parent(call)
     statement: ast.stmt | None = None
@@ -171,7 +176,7 @@ def demanded(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     fix = None
     if not isinstance(statement, ast.If) or not statement.orelse:
         title = "remove the check for a process group, which a program on TPU does not need"
-        fix = ctx.fix(title, ctx.delete(statement), applicability=Applicability.UNSAFE)
+        fix = ctx.rewrite.fix(title, ctx.rewrite.delete(statement), applicability=Applicability.UNSAFE)
     yield ctx.finding(
         call, "this check stops the program, because a program on TPU has no process group", fix
     )
@@ -179,8 +184,13 @@ def demanded(call: ast.Call, ctx: Context) -> Iterator[Finding]:
 
 @rule.on(ast.Call, named=frozenset(name.rpartition(".")[2] for name in MESHES))
 def mesh(call: ast.Call, ctx: Context) -> Iterator[Finding]:
-    name = ctx.qualified_name(call.func)
-    if name not in MESHES or ctx.only_with_cuda(call) or ctx.only_with_processes(call) or ctx.is_caught(call):
+    name = ctx.names.qualified(call.func)
+    if (
+        name not in MESHES
+        or ctx.devices.only_with_cuda(call)
+        or ctx.devices.only_with_processes(call)
+        or ctx.devices.is_caught(call)
+    ):
         return
     given = {word.arg: word.value for word in call.keywords}
     device = call.args[0] if call.args else given.get("device_type")
@@ -193,10 +203,10 @@ def mesh(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     if over is not None and _reaches(over, most + 1):
         message = f"this `{name}` needs several processes, but a program on TPU is one process"
         yield ctx.finding(call, f"{message}; use `jax.sharding.Mesh` instead")
-    elif not ctx.runtime_handles("device meshes of one process"):
+    elif not ctx.program.runtime_handles("device meshes of one process"):
         title = f"add the runtime {DISTRIBUTION}, which makes a mesh of one process"
         message = f"`{name}` raises after `import torchax`, because PyTorch has no process group for torchax"
-        yield ctx.finding(call, message, ctx.runtime_fix(title))
+        yield ctx.finding(call, message, ctx.rewrite.runtime_fix(title))
 
 
 def _reaches(value: ast.expr, number: int) -> bool:
@@ -208,37 +218,37 @@ def _reaches(value: ast.expr, number: int) -> bool:
 
 @rule.on(ast.Call, named={"DistributedSampler"})
 def sampler(call: ast.Call, ctx: Context) -> Iterator[Finding]:
-    if ctx.qualified_name(call.func) not in SAMPLERS or len(call.args) != 1:
+    if ctx.names.qualified(call.func) not in SAMPLERS or len(call.args) != 1:
         return
     # A flag that says there are several may be set where one process starts a group, which goes.
-    if ctx.only_with_processes(call) and not ctx.program.is_grouped:
+    if ctx.devices.only_with_processes(call) and not ctx.program.is_grouped:
         return
     if any(word.arg in (None, "rank", "num_replicas") for word in call.keywords):
         return
     if ctx.program.starts_host_group:
         return
-    imports = ctx.imports("import jax")
+    imports = ctx.rewrite.imports("import jax")
     fix = None
     if imports is not None:
         edits = (
-            ctx.add_argument(call, "num_replicas=jax.process_count()", 1),
-            ctx.add_argument(call, "rank=jax.process_index()", 2),
+            ctx.rewrite.add_argument(call, "num_replicas=jax.process_count()", 1),
+            ctx.rewrite.add_argument(call, "rank=jax.process_index()", 2),
         )
         title = "add `num_replicas=jax.process_count()` and `rank=jax.process_index()` to the sampler"
-        fix = ctx.fix(title, *edits, *imports, applicability=Applicability.UNSAFE)
+        fix = ctx.rewrite.fix(title, *edits, *imports, applicability=Applicability.UNSAFE)
     yield ctx.finding(call, f"`DistributedSampler` {NO_GROUP}", fix)
 
 
 @rule.on(ast.Call, named={"get_default_backend_for_device"})
 def default_backend(call: ast.Call, ctx: Context) -> Iterator[Finding]:
-    if ctx.qualified_name(call.func) not in DEFAULT_BACKEND or ctx.only_with_cuda(call):
+    if ctx.names.qualified(call.func) not in DEFAULT_BACKEND or ctx.devices.only_with_cuda(call):
         return
     given = call.args[0] if len(call.args) == 1 else None
-    if not ctx.serves_device or (isinstance(given, ast.Constant) and given.value == "cpu"):
+    if not ctx.program.serves_device or (isinstance(given, ast.Constant) and given.value == "cpu"):
         return
-    edit = ctx.replace(call, '"gloo"')
+    edit = ctx.rewrite.replace(call, '"gloo"')
     title = 'replace `get_default_backend_for_device` with `"gloo"`, the backend for CPU tensors'
-    fix = ctx.fix(title, edit, applicability=Applicability.UNSAFE)
+    fix = ctx.rewrite.fix(title, edit, applicability=Applicability.UNSAFE)
     yield ctx.finding(
         call, "`get_default_backend_for_device` raises `ValueError` for the torchax device", fix
     )
@@ -247,7 +257,7 @@ def default_backend(call: ast.Call, ctx: Context) -> Iterator[Finding]:
 @rule.on(ast.Call, named={"spawn"})
 def started_often(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     given = ctx.program.spawned(call)
-    if given is None or ctx.only_with_processes(call) or ctx.only_with_cuda(call):
+    if given is None or ctx.devices.only_with_processes(call) or ctx.devices.only_with_cuda(call):
         return
     if not ctx.program.is_grouped and not _counts_devices(given.get("nprocs"), ctx):
         return
@@ -263,16 +273,19 @@ def started_often(call: ast.Call, ctx: Context) -> Iterator[Finding]:
                 arguments = ["0", f"*{ctx.text(several)}"]
         text = f"{ctx.text(given['fn'])}({', '.join(arguments)})"
         title = f"call `{ctx.text(given['fn'])}` directly, as rank 0, instead of through `spawn`"
-        fix = ctx.fix(title, ctx.replace(call, text), applicability=Applicability.UNSAFE)
+        fix = ctx.rewrite.fix(title, ctx.rewrite.replace(call, text), applicability=Applicability.UNSAFE)
     yield ctx.finding(call, message, fix)
 
 
 def _counts_devices(number: ast.expr | None, ctx: Context) -> bool:
     """Whether the number of processes is the number of devices."""
-    values = [number, *(ctx.assigned_values(number) if isinstance(number, ast.Name | ast.Attribute) else ())]
+    values = [
+        number,
+        *(ctx.names.assigned_values(number) if isinstance(number, ast.Name | ast.Attribute) else ()),
+    ]
     return any(
         isinstance(value, ast.Call)
-        and (ctx.qualified_name(value.func) or "").rpartition(".")[2]
+        and (ctx.names.qualified(value.func) or "").rpartition(".")[2]
         in ("device_count", "local_device_count")
         for value in values
     )
@@ -283,11 +296,13 @@ def _fix(call: ast.Call, what: Collective, ctx: Context) -> Fix | None:
         return _removed(call, ctx)
     if what.own:
         return _own(call, what.own, ctx)
-    imports = ctx.imports("import jax") if "jax." in what.instead else ()
+    imports = ctx.rewrite.imports("import jax") if "jax." in what.instead else ()
     if not what.instead or imports is None:
         return None
     title = f"replace `{_name(call, ctx)}` with `{what.instead}`"
-    return ctx.fix(title, ctx.replace(call, what.instead), *imports, applicability=Applicability.UNSAFE)
+    return ctx.rewrite.fix(
+        title, ctx.rewrite.replace(call, what.instead), *imports, applicability=Applicability.UNSAFE
+    )
 
 
 def _own(call: ast.Call, form: str, ctx: Context) -> Fix | None:
@@ -300,9 +315,9 @@ def _own(call: ast.Call, form: str, ctx: Context) -> Fix | None:
     if options - {"async_op"} or not isinstance(target, ast.Name | ast.Attribute):
         return None
     plain = "[:] = [{}]" in form
-    text = form.format(ctx.text(target), ctx.text(part) if plain else ctx.operand(part))
+    text = form.format(ctx.text(target), ctx.text(part) if plain else ctx.rewrite.operand(part))
     title = f"replace `{_name(call, ctx)}` with `{text}`, {_ONE}"
-    return ctx.fix(title, ctx.replace(statement, text), applicability=Applicability.UNSAFE)
+    return ctx.rewrite.fix(title, ctx.rewrite.replace(statement, text), applicability=Applicability.UNSAFE)
 
 
 def _removed(call: ast.Call, ctx: Context) -> Fix | None:
@@ -310,12 +325,12 @@ def _removed(call: ast.Call, ctx: Context) -> Fix | None:
     waits = _waits(statement, call, ctx)
     if waits:
         title = f"remove the call to `{_name(call, ctx)}` and the wait for its end, {_ONE}"
-        edits = [ctx.delete(one) for one in (statement, *waits)]
-        return ctx.fix(title, *edits, applicability=Applicability.UNSAFE)
+        edits = [ctx.rewrite.delete(one) for one in (statement, *waits)]
+        return ctx.rewrite.fix(title, *edits, applicability=Applicability.UNSAFE)
     if not isinstance(statement, ast.Expr) or statement.value is not call:
         return None
     title = f"remove the call to `{_name(call, ctx)}`, {_ONE}"
-    return ctx.fix(title, ctx.delete(statement), applicability=Applicability.UNSAFE)
+    return ctx.rewrite.fix(title, ctx.rewrite.delete(statement), applicability=Applicability.UNSAFE)
 
 
 def _waits(statement: ast.stmt, call: ast.Call, ctx: Context) -> list[ast.stmt]:
@@ -323,7 +338,9 @@ def _waits(statement: ast.stmt, call: ast.Call, ctx: Context) -> list[ast.stmt]:
     match statement:
         case ast.Assign(targets=[ast.Name(id=name)], value=value) if value is call:
             bound = ctx.scope.bindings.get(name, ())
-            calls = [ctx.parent(node) for read in ctx.loads(name) if (node := ctx.parent(read)) is not None]
+            calls = [
+                ctx.parent(node) for read in ctx.names.loads(name) if (node := ctx.parent(read)) is not None
+            ]
             waits = [
                 one for one in calls if isinstance(one, ast.Call) and ast.unparse(one) == f"{name}.wait()"
             ]
@@ -332,7 +349,7 @@ def _waits(statement: ast.stmt, call: ast.Call, ctx: Context) -> list[ast.stmt]:
                 isinstance(one, ast.Expr) and one.value is wait
                 for one, wait in zip(statements, waits, strict=True)
             )
-            if len(bound) == 1 and alone and len(waits) == len([*ctx.loads(name)]):
+            if len(bound) == 1 and alone and len(waits) == len([*ctx.names.loads(name)]):
                 return statements
     return []
 

@@ -129,49 +129,63 @@ _DEFINITIONS = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 @rule.on(ast.Attribute, named={"compile"})
 def decorator(node: ast.Attribute, ctx: Context) -> Iterator[Finding]:
     outer = ctx.parent(node)
-    if isinstance(outer, _DEFINITIONS) and ctx.qualified_name(node) == "torch.compile":
-        fix = _dropped(ctx.remove_decorator(node), ctx) if ctx.is_trained else _decorated(node, outer, ctx)
+    if isinstance(outer, _DEFINITIONS) and ctx.names.qualified(node) == "torch.compile":
+        fix = (
+            _dropped(ctx.rewrite.remove_decorator(node), ctx)
+            if ctx.program.is_trained
+            else _decorated(node, outer, ctx)
+        )
         yield ctx.finding(node, f"`torch.compile` {_NOTHING}", fix)
 
 
 @rule.on(ast.Call, named={"compile"})
 def call(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     given = {word.arg: word.value for word in call.keywords}
-    if ctx.only_with_cuda(call) or _is_true(given.get("disable")):
+    if ctx.devices.only_with_cuda(call) or _is_true(given.get("disable")):
         return
     if any(isinstance(argument, ast.Starred) for argument in call.args):
         return  # passes on what it is given, as a stand-in for `torch.compile` does
-    if ctx.qualified_name(call.func) == "torch.compile":
+    if ctx.names.qualified(call.func) == "torch.compile":
         message = f"`torch.compile` {_RAISES if _is_true(given.get('fullgraph')) else _NOTHING}"
         outer = ctx.parent(call)
         model = call.args[0] if call.args else given.get("model")
         fix = None
         if model is not None:
-            fix = None if ctx.is_trained or _keeps_state(model, ctx) else _compiled(call, model, ctx)
-            if ctx.is_trained or _keeps_state(model, ctx) or (ctx.has_runtime and fix is None):
+            fix = None if ctx.program.is_trained or _keeps_state(model, ctx) else _compiled(call, model, ctx)
+            if (
+                ctx.program.is_trained
+                or _keeps_state(model, ctx)
+                or (ctx.program.has_runtime and fix is None)
+            ):
                 fix = _left_out(call, model, ctx)
         elif isinstance(outer, _DEFINITIONS):
             fix = (
-                _dropped(ctx.remove_decorator(call), ctx) if ctx.is_trained else _decorated(call, outer, ctx)
+                _dropped(ctx.rewrite.remove_decorator(call), ctx)
+                if ctx.program.is_trained
+                else _decorated(call, outer, ctx)
             )
         yield ctx.finding(call, message, fix)
     elif isinstance(call.func, ast.Attribute):
-        receiver = ctx.kind(call.func.value)
-        if not ctx.is_module(receiver) or not isinstance(receiver, Instance):
+        receiver = ctx.types.kind(call.func.value)
+        if not ctx.types.is_module(receiver) or not isinstance(receiver, Instance):
             return
-        if not ctx.defines_method(receiver, "compile"):
+        if not ctx.types.defines_method(receiver.cls, "compile"):
             fix = _in_place(call, call.func, ctx)
             yield ctx.finding(call, f"`Module.compile` {_NOTHING}", fix)
 
 
 @rule.on(ast.Call, named={"trace"})
 def traced(call: ast.Call, ctx: Context) -> Iterator[Finding]:
-    if ctx.qualified_name(call.func) != "torch.jit.trace" or len(call.args) < 2 or ctx.only_with_cuda(call):
+    if (
+        ctx.names.qualified(call.func) != "torch.jit.trace"
+        or len(call.args) < 2
+        or ctx.devices.only_with_cuda(call)
+    ):
         return
     model, given = call.args[:2]
     examples = given.elts if isinstance(given, ast.Tuple) else [given]
-    kinds = [ctx.kind(example) for example in examples]
-    if ctx.serves_device and any(isinstance(kind, Tensor) and not kind.is_host for kind in kinds):
+    kinds = [ctx.types.kind(example) for example in examples]
+    if ctx.program.serves_device and any(isinstance(kind, Tensor) and not kind.is_host for kind in kinds):
         fix = None if any(ctx.calls("save")) else _compiled(call, model, ctx)
         message = "`torch.jit.trace` cannot record operations on torchax tensors and raises"
         yield ctx.finding(call, message, fix)
@@ -183,16 +197,16 @@ def _is_true(node: ast.expr | None) -> bool:
 
 
 def _compiled(call: ast.Call, model: ast.expr, ctx: Context) -> Fix | None:
-    if not ctx.is_module(ctx.kind(model)) and not ctx.is_function(model):
+    if not ctx.types.is_module(ctx.types.kind(model)) and not ctx.names.is_function(model):
         return None
-    edit = ctx.replace(call, f"torchax.compile({ctx.text(model)})")
+    edit = ctx.rewrite.replace(call, f"torchax.compile({ctx.text(model)})")
     return _fix(ctx.text(call.func), edit, ctx)
 
 
 def _keeps_state(model: ast.expr, ctx: Context) -> bool:
     """Whether a module may keep something from call to call, which `torchax.compile` would lose."""
-    kind = ctx.kind(model)
-    if not isinstance(kind, Instance) or not ctx.is_module(kind) or not ctx.serves_device:
+    kind = ctx.types.kind(model)
+    if not isinstance(kind, Instance) or not ctx.types.is_module(kind) or not ctx.program.serves_device:
         return False
     if ctx.types.keeps_state(kind.cls):
         return True
@@ -206,7 +220,7 @@ def _decorated(node: ast.expr, definition: ast.AST, ctx: Context) -> Fix | None:
         return None
     if definition.decorator_list != [node]:
         return None
-    return _fix("torch.compile", ctx.replace(node, "torchax.compile"), ctx)
+    return _fix("torch.compile", ctx.rewrite.replace(node, "torchax.compile"), ctx)
 
 
 def _left_out(call: ast.Call, model: ast.expr, ctx: Context) -> Fix | None:
@@ -214,8 +228,8 @@ def _left_out(call: ast.Call, model: ast.expr, ctx: Context) -> Fix | None:
     statement, name = ctx.statement(call), ctx.text(model)
     targets = statement.targets if isinstance(statement, ast.Assign) and statement.value is call else []
     if [ctx.text(target) for target in targets] == [name]:
-        return _dropped((ctx.delete(statement),), ctx)
-    return _dropped((ctx.replace(call, name if isinstance(model, _SIMPLE) else f"({name})"),), ctx)
+        return _dropped((ctx.rewrite.delete(statement),), ctx)
+    return _dropped((ctx.rewrite.replace(call, name if isinstance(model, _SIMPLE) else f"({name})"),), ctx)
 
 
 def _dropped(edits: tuple[Change, ...] | None, ctx: Context) -> Fix | None:
@@ -223,9 +237,11 @@ def _dropped(edits: tuple[Change, ...] | None, ctx: Context) -> Fix | None:
     if edits is None:
         return None
     wrapped = [node for node in ast.walk(ctx.tree) if isinstance(node, ast.Attribute)]
-    edits += tuple(ctx.replace(one, ctx.text(one.value)) for one in wrapped if one.attr == "_orig_mod")
+    edits += tuple(
+        ctx.rewrite.replace(one, ctx.text(one.value)) for one in wrapped if one.attr == "_orig_mod"
+    )
     title = "remove `torch.compile`: the runtime torchax-compat compiles the model"
-    return ctx.fix(title, *edits, applicability=Applicability.UNSAFE)
+    return ctx.rewrite.fix(title, *edits, applicability=Applicability.UNSAFE)
 
 
 def _in_place(call: ast.Call, func: ast.Attribute, ctx: Context) -> Fix | None:
@@ -233,15 +249,15 @@ def _in_place(call: ast.Call, func: ast.Attribute, ctx: Context) -> Fix | None:
     alone = isinstance(statement, ast.Expr) and statement.value is call
     if not alone or not isinstance(func.value, ast.Name):
         return None
-    if ctx.is_trained or _keeps_state(func.value, ctx):
-        return _dropped((ctx.delete(statement),), ctx)
+    if ctx.program.is_trained or _keeps_state(func.value, ctx):
+        return _dropped((ctx.rewrite.delete(statement),), ctx)
     name = func.value.id
-    return _fix(f"{name}.compile()", ctx.replace(statement, f"{name} = torchax.compile({name})"), ctx)
+    return _fix(f"{name}.compile()", ctx.rewrite.replace(statement, f"{name} = torchax.compile({name})"), ctx)
 
 
 def _fix(old: str, edit: Change, ctx: Context) -> Fix | None:
-    imports = ctx.imports("import torchax")
+    imports = ctx.rewrite.imports("import torchax")
     if imports is None:
         return None
     title = f"replace `{old}` with `torchax.compile`"
-    return ctx.fix(title, edit, *imports, applicability=Applicability.UNSAFE)
+    return ctx.rewrite.fix(title, edit, *imports, applicability=Applicability.UNSAFE)

@@ -97,7 +97,7 @@ _SIGNS = {
 
 @rule.on(ast.Subscript, traced=True, handled="output shapes that depend on values")
 def mask_read(node: ast.Subscript, ctx: Context) -> Iterator[Finding]:
-    base = ctx.kind(node.value)
+    base = ctx.types.kind(node.value)
     if not isinstance(base, Tensor | Unknown) or isinstance(node.ctx, ast.Del):
         return
     parts = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
@@ -107,7 +107,7 @@ def mask_read(node: ast.Subscript, ctx: Context) -> Iterator[Finding]:
         "the number of elements that this mask selects depends on its values, but XLA needs fixed shapes"
     )
     if isinstance(base, Unknown):  # nothing but a tensor takes a tensor of booleans for an index
-        indices = [(part, ctx.kind(part)) for part in parts]
+        indices = [(part, ctx.types.kind(part)) for part in parts]
         chosen = any(
             isinstance(kind, Tensor) and kind.is_traced and not kind.scalar and _is_mask(part, ctx)
             for part, kind in indices
@@ -115,7 +115,7 @@ def mask_read(node: ast.Subscript, ctx: Context) -> Iterator[Finding]:
         if isinstance(node.ctx, ast.Load) and chosen:
             yield ctx.finding(node, message)
         return
-    if base.is_host and not any(ctx.kind(part).is_traced for part in parts):
+    if base.is_host and not any(ctx.types.kind(part).is_traced for part in parts):
         return  # all of it happens on the host
     if isinstance(node.ctx, ast.Store) and len(parts) == 1 and not _writes_selection(node, ctx):
         return
@@ -128,13 +128,13 @@ def mask_read(node: ast.Subscript, ctx: Context) -> Iterator[Finding]:
 
 def _is_mask(part: ast.expr, ctx: Context) -> bool:
     """Whether an index is a boolean mask (a boolean tensor, or a comparison of tensors)."""
-    kind = ctx.kind(part)
+    kind = ctx.types.kind(part)
     if isinstance(kind, Tensor):
         name = part.id if isinstance(part, ast.Name) else part.attr if isinstance(part, ast.Attribute) else ""
         return kind.is_bool or (kind.certain and not kind.dtype and name.endswith("mask"))
     if isinstance(part, ast.Compare) and not isinstance(part.ops[0], ast.Is | ast.IsNot | ast.In | ast.NotIn):
-        sides = [ctx.kind(side) for side in (part.left, *part.comparators)]
-        return any(side.is_tensor for side in sides) or ctx.is_parameter(part.left)
+        sides = [ctx.types.kind(side) for side in (part.left, *part.comparators)]
+        return any(side.is_tensor for side in sides) or ctx.names.is_parameter(part.left)
     return False
 
 
@@ -152,10 +152,12 @@ def _writes_selection(node: ast.Subscript, ctx: Context) -> bool:
 
 
 def _made(title: str, edit: Change, ctx: Context, *, safe: bool) -> Fix | None:
-    imports = ctx.imports("import torch")
+    imports = ctx.rewrite.imports("import torch")
     if imports is None:
         return None
-    return ctx.fix(title, edit, *imports, applicability=Applicability.SAFE if safe else Applicability.UNSAFE)
+    return ctx.rewrite.fix(
+        title, edit, *imports, applicability=Applicability.SAFE if safe else Applicability.UNSAFE
+    )
 
 
 # reads
@@ -186,7 +188,7 @@ def _count(node: ast.Subscript, ctx: Context) -> Fix | None:
     length = ctx.types.length_around(node)
     if length is None or not ctx.types.serves_as_tensor(length):
         return None
-    edit = ctx.replace(length, f"torch.count_nonzero({ctx.text(node.slice)})")
+    edit = ctx.rewrite.replace(length, f"torch.count_nonzero({ctx.text(node.slice)})")
     title = "count the selected elements with `torch.count_nonzero` instead of selecting them"
     return _made(title, edit, ctx, safe=False)
 
@@ -198,7 +200,7 @@ def _reduction(whole: ast.expr, found: Lifted, mask: ast.expr, ctx: Context) -> 
         call, name, arguments = ctx.parent(outer), outer.attr, 0
     else:
         call, arguments = outer, 1
-        name = (ctx.qualified_name(outer.func) or "") if isinstance(outer, ast.Call) else ""
+        name = (ctx.names.qualified(outer.func) or "") if isinstance(outer, ast.Call) else ""
         name = name.removeprefix("torch.")
     if not isinstance(call, ast.Call):
         return None
@@ -207,7 +209,7 @@ def _reduction(whole: ast.expr, found: Lifted, mask: ast.expr, ctx: Context) -> 
         return _rows(call, name, found, mask, ctx)
     if len(call.args) != arguments or along:
         return None
-    kind = ctx.kind(whole)
+    kind = ctx.types.kind(whole)
     dtype = kind.dtype if isinstance(kind, Tensor) else ""
     if name in ("any", "all") and dtype != "bool":
         return None
@@ -219,19 +221,19 @@ def _reduction(whole: ast.expr, found: Lifted, mask: ast.expr, ctx: Context) -> 
     where = _wide(mask, found, ctx)
     code = f"torch.where({where}, {found.text}, {neutral}).{'sum' if name == 'mean' else name}()"
     if name == "mean":
-        code = ctx.grouped(call, f"{code} / {_number(mask, found, ctx)}")
+        code = ctx.rewrite.grouped(call, f"{code} / {_number(mask, found, ctx)}")
     safe = found.same_shape and found.plain and name in _NEUTRAL
     title = "replace the selection by the mask with `torch.where`, and reduce over all elements"
-    return _made(title, ctx.replace(call, code), ctx, safe=safe)
+    return _made(title, ctx.rewrite.replace(call, code), ctx, safe=safe)
 
 
 def _rows(call: ast.Call, name: str, found: Lifted, mask: ast.expr, ctx: Context) -> Fix | None:
     """The fix for `x[mask].sum(0)`, a sum over rows."""
     code = f"torch.where({_held(mask, ctx)}[:, None], {found.text}, 0).sum(0)"
     if name == "mean":
-        code = ctx.grouped(call, f"{code} / {_held(mask, ctx)}.sum()")
+        code = ctx.rewrite.grouped(call, f"{code} / {_held(mask, ctx)}.sum()")
     title = "replace the selection by the mask with `torch.where`, and reduce over all rows"
-    return _made(title, ctx.replace(call, code), ctx, safe=False)
+    return _made(title, ctx.rewrite.replace(call, code), ctx, safe=False)
 
 
 def _wide(mask: ast.expr, found: Lifted, ctx: Context) -> str:
@@ -261,7 +263,7 @@ def _in_call(node: ast.Subscript, whole: ast.expr, ctx: Context) -> Fix | None:
         return _partition(call, ctx)
     if not isinstance(call, ast.Call) or len(call.args) != 2 or call.keywords or call.args[0] is not whole:
         return None
-    name = (ctx.qualified_name(call.func) or "").removeprefix("torch.nn.functional.")
+    name = (ctx.names.qualified(call.func) or "").removeprefix("torch.nn.functional.")
     sides = [ctx.types.without_mask(argument, node.slice) for argument in call.args]
     first, second = sides
     if first is None or second is None or not second.reads:
@@ -270,14 +272,14 @@ def _in_call(node: ast.Subscript, whole: ast.expr, ctx: Context) -> Fix | None:
     if name in _LOSSES:
         each = f'{function}({first.text}, {second.text}, reduction="none")'
         wide, number = _wide(node.slice, first, ctx), _number(node.slice, first, ctx)
-        code = ctx.grouped(call, f"torch.where({wide}, {each}, 0).sum() / {number}")
+        code = ctx.rewrite.grouped(call, f"torch.where({wide}, {each}, 0).sum() / {number}")
     elif name == "cross_entropy" and isinstance(node.value, ast.Name | ast.Attribute) and whole is node:
         rows = f"{first.text}.reshape(-1, {first.text}.shape[-1])"
         code = f"{function}({rows}, torch.where({mask}, {second.text}, -100).reshape(-1))"
     else:
         return None
     title = "replace the selection by the mask with `torch.where`, and compute the loss over all elements"
-    return _made(title, ctx.replace(call, code), ctx, safe=False)
+    return _made(title, ctx.rewrite.replace(call, code), ctx, safe=False)
 
 
 def _partition(parts: ast.List, ctx: Context) -> Fix | None:
@@ -286,7 +288,7 @@ def _partition(parts: ast.List, ctx: Context) -> Fix | None:
     if not isinstance(call, ast.Call) or call.args != [parts] or len(parts.elts) % 2:
         return None
     along = {keyword.arg: ast.unparse(keyword.value) for keyword in call.keywords}
-    if ctx.qualified_name(call.func) not in ("torch.cat", "torch.concat") or along not in ({}, {"dim": "0"}):
+    if ctx.names.qualified(call.func) not in ("torch.cat", "torch.concat") or along not in ({}, {"dim": "0"}):
         return None
     half = len(parts.elts) // 2
     values, masks, dropped = list[str](), list[str](), list[ast.stmt]()
@@ -310,9 +312,13 @@ def _partition(parts: ast.List, ctx: Context) -> Fix | None:
         whole, order = f"torch.cat([{', '.join(values)}])", f"torch.cat([{', '.join(masks)}])"
     code = f"{whole}[torch.argsort((~{order}).int(), stable=True)]"
     title = "index with a stable `torch.argsort` of the mask instead of concatenating the two selections"
-    imports = ctx.imports("import torch")
-    edits: list[Change] = [ctx.replace(call, code), *map(ctx.delete, dropped), *(imports or ())]
-    return None if imports is None else ctx.fix(title, *edits, applicability=Applicability.UNSAFE)
+    imports = ctx.rewrite.imports("import torch")
+    edits: list[Change] = [
+        ctx.rewrite.replace(call, code),
+        *map(ctx.rewrite.delete, dropped),
+        *(imports or ()),
+    ]
+    return None if imports is None else ctx.rewrite.fix(title, *edits, applicability=Applicability.UNSAFE)
 
 
 def _zeros_of(part: ast.expr, ctx: Context) -> tuple[ast.expr | None, list[ast.stmt]]:
@@ -322,15 +328,15 @@ def _zeros_of(part: ast.expr, ctx: Context) -> tuple[ast.expr | None, list[ast.s
     """
     made, statements = part, list[ast.stmt]()
     if isinstance(part, ast.Name):
-        given = ctx.assigned_values(part)
-        if len(given) != 1 or [node.id for node in ctx.loads(part.id)] != [part.id]:
+        given = ctx.names.assigned_values(part)
+        if len(given) != 1 or [node.id for node in ctx.names.loads(part.id)] != [part.id]:
             return None, []
         made = given[0]
         statement = ctx.parent(made)
         if not isinstance(statement, ast.Assign) or len(statement.targets) != 1:
             return None, []
         statements = [statement]
-    is_made = isinstance(made, ast.Call) and ctx.qualified_name(made.func) == "torch.zeros_like"
+    is_made = isinstance(made, ast.Call) and ctx.names.qualified(made.func) == "torch.zeros_like"
     if not is_made or not isinstance(made, ast.Call) or len(made.args) != 1 or made.keywords:
         return None, []
     return made.args[0], statements
@@ -363,7 +369,7 @@ def _write(node: ast.Subscript, ctx: Context) -> Fix | None:
         text = f"{base} {sign} {text if tight else f'({text})'}"
         plain = plain and (sign in "+-" or (sign == "*" and not value.reads))
     wide = _wide(node.slice, target, ctx)
-    edit = ctx.replace(statement, f"{base}[...] = torch.where({wide}, {text}, {base})")
+    edit = ctx.rewrite.replace(statement, f"{base}[...] = torch.where({wide}, {text}, {base})")
     safe = plain and target.same_shape and (value.same_shape or not value.reads)
     title = "replace the write through the mask with `torch.where` over the whole tensor"
     return _made(title, edit, ctx, safe=safe)
@@ -376,11 +382,11 @@ def _fill(node: ast.Subscript, parts: list[ast.expr], ctx: Context) -> Fix | Non
     texts = {ast.unparse(part) for part in before}
     if not isinstance(statement, ast.Assign) or statement.targets != [node] or texts not in ({":"}, {"..."}):
         return None
-    if not isinstance(ctx.kind(statement.value), Static) or not _is_mask(mask, ctx):
+    if not isinstance(ctx.types.kind(statement.value), Static) or not _is_mask(mask, ctx):
         return None
     if not isinstance(node.value, ast.Name | ast.Attribute):
         return None
     base = ctx.text(node.value)
     code = f"{base}[...] = {base}.masked_fill({ctx.text(mask)}, {ctx.text(statement.value)})"
     title = "replace the write through the mask with `masked_fill` of the whole tensor"
-    return _made(title, ctx.replace(statement, code), ctx, safe=texts == {"..."})
+    return _made(title, ctx.rewrite.replace(statement, code), ctx, safe=texts == {"..."})

@@ -103,9 +103,9 @@ _AGAIN = "JAX compiles the code again for each new shape"
 
 @rule.on(ast.Call, named={"pad_sequence", "pack_sequence", "max", "min"})
 def longest(call: ast.Call, ctx: Context) -> Iterator[Finding]:
-    if not ctx.serves_device or not _collates(ctx):
+    if not ctx.program.serves_device or not _collates(ctx):
         return
-    name = ctx.qualified_name(call.func) or ""
+    name = ctx.names.qualified(call.func) or ""
     if name in _PAD_SEQUENCE:
         message = "`pad_sequence` pads to the longest sequence of each batch"
     elif name in ("builtins.max", "builtins.min") and _measures(call) and not _is_rounded(call, ctx):
@@ -118,15 +118,15 @@ def longest(call: ast.Call, ctx: Context) -> Iterator[Finding]:
 @rule.on(ast.Call, named={name.rpartition(".")[2] for name in _COLLATORS})
 def collator(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     given = {keyword.arg: keyword.value for keyword in call.keywords}
-    if not ctx.serves_device or ctx.qualified_name(call.func) not in _COLLATORS or None in given:
+    if not ctx.program.serves_device or ctx.names.qualified(call.func) not in _COLLATORS or None in given:
         return
     padding = given.get("padding")
     if "pad_to_multiple_of" in given or (isinstance(padding, ast.Constant) and padding.value == "max_length"):
         return
     code = f"{ctx.text(call)[:-1].rstrip().rstrip(',')}, pad_to_multiple_of=64)"
-    fix = ctx.fix(
+    fix = ctx.rewrite.fix(
         "pad to multiples of 64 with `pad_to_multiple_of=64`",
-        ctx.replace(call, code),
+        ctx.rewrite.replace(call, code),
         applicability=Applicability.DISPLAY,
     )
     message = f"the collator pads to the longest sequence of each batch, and {_AGAIN}"
@@ -143,7 +143,7 @@ def _pads_to_longest(call: ast.Call) -> bool:
 
 @rule.on(ast.Call, where=_pads_to_longest)
 def tokenizer(call: ast.Call, ctx: Context) -> Iterator[Finding]:
-    if not ctx.serves_device or not _collates(ctx) or ctx.qualified_name(call.func) in _COLLATORS:
+    if not ctx.program.serves_device or not _collates(ctx) or ctx.names.qualified(call.func) in _COLLATORS:
         return
     (padding,) = (word.value for word in call.keywords if word.arg == "padding")
     message = f"`padding={ctx.text(padding)}` pads to the longest sequence of each batch, and {_AGAIN}"
@@ -156,7 +156,7 @@ def _may_select(node: ast.Subscript) -> bool:
 
 @rule.on(ast.Subscript, where=_may_select)
 def selected(node: ast.Subscript, ctx: Context) -> Iterator[Finding]:
-    if not ctx.asks_gradients:
+    if not ctx.program.asks_gradients:
         return
     if not _is_mask(node.slice, ctx) or not _is_differentiated(node, ctx):
         return
@@ -172,8 +172,8 @@ def selected(node: ast.Subscript, ctx: Context) -> Iterator[Finding]:
 def chosen(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     if not isinstance(call.func, ast.Attribute):
         return
-    operand = call.args[0] if (ctx.qualified_name(call.func) or "").startswith("torch.") else call.func.value
-    kind = ctx.kind(operand) if call.args or operand is call.func.value else None
+    operand = call.args[0] if (ctx.names.qualified(call.func) or "").startswith("torch.") else call.func.value
+    kind = ctx.types.kind(operand) if call.args or operand is call.func.value else None
     if not isinstance(kind, Tensor) or kind.is_host or not _is_differentiated(call, ctx):
         return
     message = f"the output shape of `{call.func.attr}` changes from batch to batch, and {_AGAIN}"
@@ -182,7 +182,7 @@ def chosen(call: ast.Call, ctx: Context) -> Iterator[Finding]:
 
 @rule.on(ast.Call, named={"interpolate"})
 def scaled(call: ast.Call, ctx: Context) -> Iterator[Finding]:
-    if not ctx.serves_device or ctx.qualified_name(call.func) != "torch.nn.functional.interpolate":
+    if not ctx.program.serves_device or ctx.names.qualified(call.func) != "torch.nn.functional.interpolate":
         return
     sizes = [word.value for word in call.keywords if word.arg in ("size", "scale_factor")] or call.args[1:2]
     if any(_is_by_chance(size, ctx, set()) for size in sizes):
@@ -192,7 +192,7 @@ def scaled(call: ast.Call, ctx: Context) -> Iterator[Finding]:
 
 @rule.on(ast.Call, named={"DataLoader"})
 def last(call: ast.Call, ctx: Context) -> Iterator[Finding]:
-    if ctx.qualified_name(call.func) not in LOADERS or not call.args or not ctx.serves_device:
+    if ctx.names.qualified(call.func) not in LOADERS or not call.args or not ctx.program.serves_device:
         return
     given = {keyword.arg: keyword.value for keyword in call.keywords}
     batch = given.get("batch_size", call.args[1] if len(call.args) > 1 else None)
@@ -202,9 +202,9 @@ def last(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     if size is None or length is None or size < 2 or length % size in (0, length):
         return
     message = f"the last batch has {length % size} of the examples, and all others have {size}"
-    fix = ctx.fix(
+    fix = ctx.rewrite.fix(
         "leave the last batch out with `drop_last=True`",
-        ctx.add_argument(call, "drop_last=True"),
+        ctx.rewrite.add_argument(call, "drop_last=True"),
         applicability=Applicability.DISPLAY,
     )
     yield ctx.finding(call, f"{message}, so that JAX compiles the code once more for it", fix)
@@ -275,9 +275,9 @@ def _is_length(node: ast.expr) -> bool:
 
 def _is_differentiated(node: ast.expr, ctx: Context) -> bool:
     """Whether fixes compile this code with the gradients of a loss, and other rules do not report it."""
-    if not ctx.asks_gradients:
+    if not ctx.program.asks_gradients:
         return False
-    if ctx.trace_path is not None and ctx.trace.may_need_values:
+    if ctx.trace.path is not None and ctx.trace.may_need_values:
         return True
     if ctx.scope.function is not None and ctx.trace.is_differentiable(ctx.scope.function):
         return True
@@ -286,15 +286,15 @@ def _is_differentiated(node: ast.expr, ctx: Context) -> bool:
 
 def _is_mask(index: ast.expr, ctx: Context) -> bool:
     """Whether an index is a mask on the device, a comparison, or a parameter that gets a mask here."""
-    kind = ctx.kind(index)
+    kind = ctx.types.kind(index)
     if isinstance(kind, Tensor) and kind.is_mask:
         return not kind.is_host
-    values = [index, *ctx.assigned_values(index)]
+    values = [index, *ctx.names.assigned_values(index)]
     if any(isinstance(value, ast.Compare) and isinstance(value.ops[0], _ORDERS) for value in values):
         return not (isinstance(kind, Tensor) and kind.is_host)
-    if not ctx.is_parameter(index) or not isinstance(index, ast.Name):
+    if not ctx.names.is_parameter(index) or not isinstance(index, ast.Name):
         return False
-    given = [at.kind(value) for value, at in ctx.handed(index)]
+    given = [at.types.kind(value) for value, at in ctx.passed(index)]
     return any(isinstance(one, Tensor) and one.is_mask and not one.is_host for one in given)
 
 
@@ -303,7 +303,7 @@ def _is_reduced(node: ast.Subscript, ctx: Context) -> bool:
     for outer in ctx.ancestors(node):
         if isinstance(outer, ast.Attribute) and outer.attr in _REDUCTIONS:
             return True
-        if isinstance(outer, ast.Call) and (ctx.qualified_name(outer.func) or "").rpartition(".")[2] in (
+        if isinstance(outer, ast.Call) and (ctx.names.qualified(outer.func) or "").rpartition(".")[2] in (
             _REDUCTIONS | {"len"}
         ):
             return True
@@ -315,17 +315,17 @@ def _is_reduced(node: ast.Subscript, ctx: Context) -> bool:
 def _is_by_chance(node: ast.expr, ctx: Context, seen: set[str]) -> bool:
     """Whether a value comes from `random` or `numpy.random`."""
     for inner in ast.walk(node):
-        if isinstance(inner, ast.Call) and (ctx.qualified_name(inner.func) or "").startswith(_CHANCE):
+        if isinstance(inner, ast.Call) and (ctx.names.qualified(inner.func) or "").startswith(_CHANCE):
             return True
         if isinstance(inner, ast.Name) and inner.id not in seen:
             seen.add(inner.id)
-            if any(_is_by_chance(value, ctx, seen) for value in ctx.assigned_values(inner)):
+            if any(_is_by_chance(value, ctx, seen) for value in ctx.names.assigned_values(inner)):
                 return True
     return False
 
 
 def _number(node: ast.expr, ctx: Context) -> int | None:
-    kind = ctx.kind(node)
+    kind = ctx.types.kind(node)
     return kind.value if isinstance(kind, Static) and type(kind.value) is int else None
 
 
@@ -339,12 +339,12 @@ def _length(node: ast.expr, ctx: Context, seen: set[str]) -> int | None:
         case ast.Call(func=ast.Name(id="range"), args=[stop]):
             return _number(stop, ctx)
         case ast.Call(func=ast.Attribute(attr="randn" | "rand" | "zeros" | "ones"), args=[first, *_]):
-            is_torch = (ctx.qualified_name(node.func) or "").startswith("torch.")
+            is_torch = (ctx.names.qualified(node.func) or "").startswith("torch.")
             return _number(first, ctx) if is_torch else None
-        case ast.Call(args=[first, *_]) if ctx.qualified_name(node.func) == "torch.utils.data.TensorDataset":
+        case ast.Call(args=[first, *_]) if ctx.names.qualified(node.func) == "torch.utils.data.TensorDataset":
             return _length(first, ctx, seen)
         case ast.Name(id=name) if name not in seen:
             seen.add(name)
-            values = ctx.assigned_values(node)
+            values = ctx.names.assigned_values(node)
             return _length(values[0], ctx, seen) if len(values) == 1 else None
     return None

@@ -107,7 +107,7 @@ def operation(call: ast.Call, ctx: Context) -> Iterator[Finding]:
 @rule.on(ast.Call, named={"repeat_interleave"}, traced=True)
 def known_length(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     keywords = {keyword.arg for keyword in call.keywords}
-    if "output_size" not in keywords or ctx.qualified_name(call.func) != "torch.repeat_interleave":
+    if "output_size" not in keywords or ctx.names.qualified(call.func) != "torch.repeat_interleave":
         return
     fix = None
     if len(call.args) > 1 or "repeats" in keywords:
@@ -115,16 +115,16 @@ def known_length(call: ast.Call, ctx: Context) -> Iterator[Finding]:
         rest = Span(ctx.span(first).end, ctx.span(call).end)
         arguments = ctx.source.text[rest.start : rest.end].lstrip(", \r\n\t")
         if not arguments.startswith(")"):  # of parentheses around the tensor
-            edit = ctx.replace(call, f"{ctx.operand(first)}.repeat_interleave({arguments}")
+            edit = ctx.rewrite.replace(call, f"{ctx.rewrite.operand(first)}.repeat_interleave({arguments}")
             title = "call `repeat_interleave` as a tensor method, which accepts `output_size`"
-            fix = ctx.fix(title, edit)
+            fix = ctx.rewrite.fix(title, edit)
     message = "`torch.repeat_interleave` does not accept `output_size` on torchax and raises `TypeError`"
     yield ctx.finding(call, message, fix)
 
 
 def _operation(call: ast.Call, ctx: Context) -> tuple[str, list[ast.expr]] | None:
     """Whether the output shape of the call depends on a tensor's values; its name and operands, or None."""
-    qualified = ctx.qualified_name(call.func)
+    qualified = ctx.names.qualified(call.func)
     if qualified is not None:
         library, _, last = qualified.rpartition(".")
         if library not in ("torch", "torch.functional", "torch.nn.functional") or not call.args:
@@ -134,11 +134,11 @@ def _operation(call: ast.Call, ctx: Context) -> tuple[str, list[ast.expr]] | Non
         last = call.func.attr
         name, operands = f".{last}()", [call.func.value, *call.args]
         # Among what traced code handles, nothing but a tensor has these methods.
-        if not isinstance(ctx.kind(operands[0]), Tensor | Unknown):
+        if not isinstance(ctx.types.kind(operands[0]), Tensor | Unknown):
             return None
     else:
         return None
-    kind = ctx.kind(operands[0])
+    kind = ctx.types.kind(operands[0])
     if (isinstance(kind, Tensor) and kind.is_host) or not _depends_on_values(last, operands, call, ctx):
         return None
     return name, operands
@@ -156,7 +156,7 @@ def _depends_on_values(name: str, operands: list[ast.expr], call: ast.Call, ctx:
             return classes is None or ast.unparse(classes) == "-1"
         case "repeat_interleave":
             repeats = second or keywords.get("repeats", operands[0])
-            given = repeats is operands[0] or ctx.kind(repeats).is_traced
+            given = repeats is operands[0] or ctx.types.kind(repeats).is_traced
             return given and "output_size" not in keywords
         case _:
             return True
@@ -226,39 +226,45 @@ def _flattened(call: ast.expr, ctx: Context) -> ast.expr | None:
 
 def _count(places: ast.expr, mask: ast.expr, ctx: Context) -> Fix | None:
     length = ctx.types.length_around(places)
-    imports = ctx.imports("import torch")
+    imports = ctx.rewrite.imports("import torch")
     if length is None or imports is None or not ctx.types.serves_as_tensor(length):
         return None
-    edit = ctx.replace(length, f"torch.count_nonzero({ctx.text(mask)})")
+    edit = ctx.rewrite.replace(length, f"torch.count_nonzero({ctx.text(mask)})")
     title = "count the true elements with `torch.count_nonzero` instead of listing them"
-    return ctx.fix(title, edit, *imports, applicability=Applicability.UNSAFE)
+    return ctx.rewrite.fix(title, edit, *imports, applicability=Applicability.UNSAFE)
 
 
 def _first(whole: ast.expr, mask: ast.expr, ctx: Context, *, as_row: bool = False) -> Fix | None:
-    edit = ctx.replace(whole, f"{ctx.operand(mask)}.int().argmax(){'[None]' if as_row else ''}")
+    edit = ctx.rewrite.replace(
+        whole, f"{ctx.rewrite.operand(mask)}.int().argmax(){'[None]' if as_row else ''}"
+    )
     if not _is_bool(mask, ctx):
         return None
     title = "find the first true element with `argmax` instead of listing all true elements"
-    return ctx.fix(title, edit, applicability=Applicability.UNSAFE)
+    return ctx.rewrite.fix(title, edit, applicability=Applicability.UNSAFE)
 
 
 def _index(places: ast.expr, mask: ast.expr, applicability: Applicability, ctx: Context) -> Fix | None:
     """The fix for indices that are only used to write scalars."""
-    kind = ctx.kind(mask)
+    kind = ctx.types.kind(mask)
     if not _is_bool(mask, ctx) or (isinstance(kind, Tensor) and kind.scalar):
         return None
     outer = ctx.parent(places)
     title = "index with the boolean mask instead of with the indices of its true elements"
     match outer:
         case ast.Subscript() if _writes_number(outer, places, ctx):
-            return ctx.fix(title, ctx.replace(places, ctx.text(mask)), applicability=applicability)
+            return ctx.rewrite.fix(
+                title, ctx.rewrite.replace(places, ctx.text(mask)), applicability=applicability
+            )
         case ast.Assign(targets=[ast.Name(id=name)]) if ctx.scope.function is not None:
             function = ctx.scope.function
             uses = list(loads(function.node, name))
             if len(function.bindings.get(name, ())) != 1 or not uses:
                 return None
             if all(_writes_number(ctx.parent(use), use, ctx) for use in uses):
-                return ctx.fix(title, ctx.replace(places, ctx.text(mask)), applicability=applicability)
+                return ctx.rewrite.fix(
+                    title, ctx.rewrite.replace(places, ctx.text(mask)), applicability=applicability
+                )
     return None
 
 
@@ -268,7 +274,9 @@ def _writes_number(node: ast.AST | None, index: ast.expr, ctx: Context) -> bool:
         return False
     outer = ctx.parent(node)
     return (
-        isinstance(outer, ast.Assign) and node in outer.targets and isinstance(ctx.kind(outer.value), Static)
+        isinstance(outer, ast.Assign)
+        and node in outer.targets
+        and isinstance(ctx.types.kind(outer.value), Static)
     )
 
 
@@ -277,7 +285,7 @@ def _is_bool(mask: ast.expr, ctx: Context) -> bool:
 
     It is known to be a tensor, since its true elements are asked for.
     """
-    kind = ctx.kind(mask)
+    kind = ctx.types.kind(mask)
     return (isinstance(kind, Tensor) and kind.is_bool) or isinstance(mask, ast.Compare)
 
 
@@ -294,52 +302,60 @@ def _plain(call: ast.Call) -> bool:
 
 def _different_values(call: ast.Call, values: ast.expr, is_sorted: bool, ctx: Context) -> Fix | None:
     length = ctx.types.length_around(call)
-    imports = ctx.imports("import torch")
+    imports = ctx.rewrite.imports("import torch")
     if length is None or imports is None or not ctx.types.serves_as_tensor(length):
         return None
-    row = f"{ctx.operand(values)}.flatten()"
+    row = f"{ctx.rewrite.operand(values)}.flatten()"
     row = f"{row}.sort().values" if is_sorted else row
-    edit = ctx.replace(length, ctx.grouped(length, f"1 + torch.count_nonzero({row}.diff())"))
+    edit = ctx.rewrite.replace(length, ctx.rewrite.grouped(length, f"1 + torch.count_nonzero({row}.diff())"))
     title = "count the distinct values with `diff` and `torch.count_nonzero` instead of listing them"
-    return ctx.fix(title, edit, *imports, applicability=Applicability.UNSAFE)
+    return ctx.rewrite.fix(title, edit, *imports, applicability=Applicability.UNSAFE)
 
 
 def _selected_sum(call: ast.Call, operands: list[ast.expr], ctx: Context) -> Fix | None:
     method = ctx.parent(call)
     whole = ctx.parent(method) if isinstance(method, ast.Attribute) and method.attr == "sum" else None
-    imports = ctx.imports("import torch")
+    imports = ctx.rewrite.imports("import torch")
     if not isinstance(whole, ast.Call) or whole.args or whole.keywords or imports is None:
         return None
     values, mask = map(ctx.text, operands)
-    edit = ctx.replace(whole, f"torch.where({mask}, {values}, 0).sum()")
-    return ctx.fix("replace `masked_select` with `torch.where`, and sum over all elements", edit, *imports)
+    edit = ctx.rewrite.replace(whole, f"torch.where({mask}, {values}, 0).sum()")
+    return ctx.rewrite.fix(
+        "replace `masked_select` with `torch.where`, and sum over all elements", edit, *imports
+    )
 
 
 def _bins(call: ast.Call, operands: list[ast.expr], ctx: Context) -> Fix | None:
     keywords = {keyword.arg: keyword.value for keyword in call.keywords}
-    imports = ctx.imports("import torch")
+    imports = ctx.rewrite.imports("import torch")
     bins = keywords.get("minlength")
     if imports is None or bins is None or len(operands) > 1 or len(keywords) > 1:
         return None
     if (
-        not isinstance(ctx.kind(bins), Static)
+        not isinstance(ctx.types.kind(bins), Static)
         or isinstance(bins, ast.BoolOp | ast.IfExp)
         or not isinstance(operands[0], ast.Name | ast.Attribute)
     ):
         return None
     values = ctx.text(operands[0])
     zeros = f"torch.zeros({ctx.text(bins)}, dtype=torch.int64, device={values}.device)"
-    edit = ctx.replace(call, f"{zeros}.index_add(0, {values}, torch.ones_like({values}, dtype=torch.int64))")
+    edit = ctx.rewrite.replace(
+        call, f"{zeros}.index_add(0, {values}, torch.ones_like({values}, dtype=torch.int64))"
+    )
     title = "replace `torch.bincount` with `index_add` into a fixed number of bins"
-    return ctx.fix(title, edit, *imports, applicability=Applicability.UNSAFE)
+    return ctx.rewrite.fix(title, edit, *imports, applicability=Applicability.UNSAFE)
 
 
 def _pairs(call: ast.Call, operands: list[ast.expr], ctx: Context) -> Fix | None:
-    imports = ctx.imports("import torch")
+    imports = ctx.rewrite.imports("import torch")
     in_pairs = not call.keywords and [ast.unparse(operand) for operand in operands[1:]] in ([], ["2"])
     if imports is None or not in_pairs or not isinstance(operands[0], ast.Name):
         return None
     values = operands[0].id
     size = f"len({values})"
-    edit = ctx.replace(call, f"{values}[torch.triu_indices({size}, {size}, 1, device={values}.device).T]")
-    return ctx.fix("index with `torch.triu_indices` instead of calling `torch.combinations`", edit, *imports)
+    edit = ctx.rewrite.replace(
+        call, f"{values}[torch.triu_indices({size}, {size}, 1, device={values}.device).T]"
+    )
+    return ctx.rewrite.fix(
+        "index with `torch.triu_indices` instead of calling `torch.combinations`", edit, *imports
+    )

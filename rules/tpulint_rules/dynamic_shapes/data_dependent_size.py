@@ -33,9 +33,9 @@ rule = Rule("TPU402", "tensor created with a data-dependent size in traced code"
 
 @rule.on(ast.Call, named=SIZED_FACTORIES, traced=True, handled="values of tensors in Python code")
 def factory(call: ast.Call, ctx: Context) -> Iterator[Finding]:
-    size = ctx.data_dependent_size(call)
+    size = ctx.types.data_dependent_size(call)
     if size is not None:
-        name = ctx.qualified_name(call.func)
+        name = ctx.names.qualified(call.func)
         yield ctx.finding(
             call, f"the output size of `{name}` depends on a tensor's value, but XLA needs fixed shapes"
         )

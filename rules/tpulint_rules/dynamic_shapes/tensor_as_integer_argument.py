@@ -88,11 +88,11 @@ def slice_or_list(node: ast.Subscript, ctx: Context) -> Iterator[Finding]:
     parts = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
     for part in parts:
         bounds = (part.lower, part.upper, part.step) if isinstance(part, ast.Slice) else ()
-        bound = next((item for item in bounds if item is not None and ctx.kind(item).is_traced), None)
+        bound = next((item for item in bounds if item is not None and ctx.types.kind(item).is_traced), None)
         if bound is not None:
             fix = _positions(node, parts, part, ctx) or _mask(node, parts, ctx)
             yield ctx.finding(bound, f"this slice bound {_NO_VALUE}", fix)
-    base, index = ctx.kind(node.value), ctx.kind(node.slice)
+    base, index = ctx.types.kind(node.value), ctx.types.kind(node.slice)
     if isinstance(base, Several) and index.is_traced and _is_list(base, index):
         yield ctx.finding(node.slice, f"this list index {_NO_VALUE}")
 
@@ -110,20 +110,20 @@ def _is_list(base: Several, index: Kind) -> bool:
 
 @rule.on(ast.Call, named={"range"}, traced=True, handled=_HANDLED)
 def python_range(call: ast.Call, ctx: Context) -> Iterator[Finding]:
-    if ctx.qualified_name(call.func) == "builtins.range":
+    if ctx.names.qualified(call.func) == "builtins.range":
         for argument in call.args:
-            if ctx.kind(argument).is_traced:
+            if ctx.types.kind(argument).is_traced:
                 yield ctx.finding(argument, f"this argument of `range` {_NO_VALUE}")
 
 
 @rule.on(ast.Call, named=NUMBERS, traced=True)
 def operation(call: ast.Call, ctx: Context) -> Iterator[Finding]:
-    qualified = ctx.qualified_name(call.func)
+    qualified = ctx.names.qualified(call.func)
     if qualified is not None:
         if qualified.rpartition(".")[0] not in ("torch", "torch.functional", "torch.nn.functional"):
             return
         name, operands = qualified, call.args
-    elif isinstance(call.func, ast.Attribute) and isinstance(ctx.kind(call.func.value), Tensor):
+    elif isinstance(call.func, ast.Attribute) and isinstance(ctx.types.kind(call.func.value), Tensor):
         name, operands = f".{call.func.attr}()", [call.func.value, *call.args]
     else:
         return
@@ -135,8 +135,8 @@ def operation(call: ast.Call, ctx: Context) -> Iterator[Finding]:
         for argument in arguments
         for number in (argument.elts if isinstance(argument, ast.Tuple | ast.List) else [argument])
     ]
-    number = next((item for item in numbers if ctx.kind(item).is_traced), None)
-    if number is not None and not ctx.runtime_handles("tensors as integer arguments", last):
+    number = next((item for item in numbers if ctx.types.kind(item).is_traced), None)
+    if number is not None and not ctx.program.runtime_handles("tensors as integer arguments", last):
         yield ctx.finding(number, f"this scalar argument of `{name}` {_NO_VALUE}")
 
 
@@ -150,25 +150,28 @@ def _positions(node: ast.Subscript, parts: list[ast.expr], part: ast.expr, ctx: 
         case _:
             return None
     others = [item for item in parts if item is not part]
-    imports = ctx.imports("import torch")
+    imports = ctx.rewrite.imports("import torch")
     if imports is None or not isinstance(node.value, ast.Name | ast.Attribute):
         return None
-    if not isinstance(ctx.kind(length), Static) or not all(isinstance(o, ast.Slice) for o in others):
+    if not isinstance(ctx.types.kind(length), Static) or not all(isinstance(o, ast.Slice) for o in others):
         return None
-    code = f"torch.arange({ctx.text(length)}, device={ctx.text(node.value)}.device) + {ctx.operand(lower)}"
-    edit = ctx.replace(part, code)
+    indices = f"torch.arange({ctx.text(length)}, device={ctx.text(node.value)}.device)"
+    code = f"{indices} + {ctx.rewrite.operand(lower)}"
+    edit = ctx.rewrite.replace(part, code)
     title = "replace the slice with indices from `torch.arange`"
-    return ctx.fix(title, edit, *imports, applicability=Applicability.UNSAFE)
+    return ctx.rewrite.fix(title, edit, *imports, applicability=Applicability.UNSAFE)
 
 
 def _mask(node: ast.Subscript, parts: list[ast.expr], ctx: Context) -> Fix | None:
     """The fix for `x[:bound] = scalar` and `x[bound:] = scalar`."""
     outer = ctx.parent(node)
     filled = isinstance(outer, ast.Assign) and node in outer.targets
-    imports = ctx.imports("import torch")
+    imports = ctx.rewrite.imports("import torch")
     if not isinstance(outer, ast.Assign) or not filled or len(parts) != 1 or imports is None:
         return None
-    if not isinstance(ctx.kind(outer.value), Static) or not isinstance(node.value, ast.Name | ast.Attribute):
+    if not isinstance(ctx.types.kind(outer.value), Static) or not isinstance(
+        node.value, ast.Name | ast.Attribute
+    ):
         return None
     match parts[0]:
         case ast.Slice(lower=None, upper=ast.expr() as bound, step=None):
@@ -178,7 +181,7 @@ def _mask(node: ast.Subscript, parts: list[ast.expr], ctx: Context) -> Fix | Non
         case _:
             return None
     base = ctx.text(node.value)
-    code = f"torch.arange(len({base}), device={base}.device) {sign} {ctx.operand(bound)}"
-    edit = ctx.replace(node.slice, code)
+    code = f"torch.arange(len({base}), device={base}.device) {sign} {ctx.rewrite.operand(bound)}"
+    edit = ctx.rewrite.replace(node.slice, code)
     title = "replace the slice with a boolean mask computed with `torch.arange`"
-    return ctx.fix(title, edit, *imports, applicability=Applicability.UNSAFE)
+    return ctx.rewrite.fix(title, edit, *imports, applicability=Applicability.UNSAFE)

@@ -85,7 +85,6 @@ import os
 from collections.abc import Iterator, Mapping
 
 from tpulint.knowledge.runtime import ENABLE, PACKAGE
-from tpulint.model.devices.two_way import only_without_cuda
 from tpulint.rules_api import Applicability, Change, Context, Finding, Fix, Import, Rule, Scope, ScopeKind
 from tpulint.rules_api.syntax import is_main
 
@@ -125,14 +124,14 @@ def program(tree: ast.Module, ctx: Context) -> Iterator[Finding]:
     message = (
         'the program never enters the torchax environment, so moving tensors to `"jax"` (the TPU) raises'
     )
-    yield ctx.finding(entry, message, _enable(block if ctx.is_imported else None, ctx))
+    yield ctx.finding(entry, message, _enable(block if ctx.program.is_imported else None, ctx))
 
 
 def _entry(tree: ast.Module, ctx: Context) -> ast.expr | ast.stmt | None:
     """The location where the program starts; None if this file starts none."""
     for node in tree.body:
         if isinstance(node, ast.If) and is_main(node.test):
-            return node.test if not ctx.is_imported or _places(node.body, ctx) else None
+            return node.test if not ctx.program.is_imported or _places(node.body, ctx) else None
     if ctx.program.has_importers:
         return None
     return _first_move(ctx) or _parsed(ctx) or _first_moving_import(ctx)
@@ -143,14 +142,16 @@ def _first_move(ctx: Context) -> ast.expr | None:
 
     It may also pass a function that does so to other code, which may call it.
     """
-    if ctx.is_imported:
+    if ctx.program.is_imported:
         return None
     calls = [call for call, scope in ctx.names.all_calls() if _is_at_top(scope)]
     moves: list[ast.expr] = [call for call in calls if ctx.devices.moves(call)]
     passed = list(ctx.devices.passed_moves())
     moves += [node for node in passed if _is_argument(node, ctx)]
     kept = ctx.program.keeps_cuda  # code for CUDA alone is then not reported
-    first = min(moves, key=lambda move: (kept and ctx.only_with_cuda(move), *_place(move)), default=None)
+    first = min(
+        moves, key=lambda move: (kept and ctx.devices.only_with_cuda(move), *_place(move)), default=None
+    )
     if first is None:
         first = min(ctx.devices.starts_unknown(calls), key=_place, default=None)
     if first is None:
@@ -197,7 +198,7 @@ def _places(block: list[ast.stmt], ctx: Context) -> bool:
             return True
         if isinstance(node, ast.Call) and ctx.devices.moves(node):
             return True
-        name = ctx.qualified_name(node) if isinstance(node, ast.Name | ast.Attribute) else None
+        name = ctx.names.qualified(node) if isinstance(node, ast.Name | ast.Attribute) else None
         if name is not None and ctx.devices.moves_by_name(name):
             return True
     return False
@@ -210,23 +211,23 @@ def _enable(block: ast.If | None, ctx: Context) -> Fix | None:
         edits = _where_no_cuda(ctx)
         if edits is None:
             return None
-        return ctx.fix(title, *edits, applicability=Applicability.UNSAFE)
+        return ctx.rewrite.fix(title, *edits, applicability=Applicability.UNSAFE)
     early = None if block is not None else _first_moving_import(ctx)
     needed = (f"import {PACKAGE}", *_needed(ctx), *(() if early is None else _imported_ahead(early, ctx)))
-    imports = ctx.imports(*needed)
+    imports = ctx.rewrite.imports(*needed)
     if imports is None:
         return None
     lines = [*_asked_for(ctx, _LINES), f"{ENABLE}()", *_sharding(ctx)]
     if block is not None:
         first = block.body[0]
-        call = ctx.insert_before(first, ctx.lines(first, *lines))
-        return ctx.fix(title, *imports, call, applicability=Applicability.UNSAFE)
+        call = ctx.rewrite.insert_before(first, ctx.rewrite.lines(first, *lines))
+        return ctx.rewrite.fix(title, *imports, call, applicability=Applicability.UNSAFE)
     move = early or _first_move(ctx)
     if early is not None:
         imports = tuple(Import(one.statement, ahead_of=ctx.tree.body.index(early)) for one in imports)
     code = ctx.source.newline.join(lines)
-    call = ctx.insert_below_imports(code, None if move is None else move.lineno)
-    return ctx.fix(title, *imports, call, applicability=Applicability.UNSAFE)
+    call = ctx.rewrite.insert_below_imports(code, None if move is None else move.lineno)
+    return ctx.rewrite.fix(title, *imports, call, applicability=Applicability.UNSAFE)
 
 
 def _first_moving_import(ctx: Context) -> ast.Import | ast.ImportFrom | None:
@@ -239,22 +240,22 @@ def _first_moving_import(ctx: Context) -> ast.Import | ast.ImportFrom | None:
 
 def _imported_ahead(early: ast.Import | ast.ImportFrom, ctx: Context) -> tuple[str, ...]:
     """The import of torchvision, if the program would import it inside the environment."""
-    first = ctx.first_import("torchvision")
+    first = ctx.names.first_import("torchvision")
     if first is not None and first.lineno < early.lineno:
         return ()
     return ("import torchvision",) if ctx.program.imports_package("torchvision") else ()
 
 
 def _where_no_cuda(ctx: Context) -> tuple[Change, ...] | None:
-    imports = ctx.imports("import torch")
+    imports = ctx.rewrite.imports("import torch")
     if imports is None:
         return None
     if imports:
         return imports  # it is asked for CUDA, with the next round
-    needed = [] if ctx.is_bound(PACKAGE) else [f"import {PACKAGE}"]
+    needed = [] if ctx.names.is_bound(PACKAGE) else [f"import {PACKAGE}"]
     lines = [*needed, *_needed(ctx), *_asked_for(ctx, _LINES)]
     lines += [f"{ENABLE}()", *_sharding(ctx)]
-    return (only_without_cuda(ctx.module, Import(ctx.source.newline.join(lines))),)
+    return (ctx.rewrite.only_without_cuda(Import(ctx.source.newline.join(lines))),)
 
 
 def _asked_for(ctx: Context, lines: Mapping[str, tuple[str, ...]]) -> list[str]:

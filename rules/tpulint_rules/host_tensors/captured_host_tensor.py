@@ -56,8 +56,8 @@ rule = Rule(
 
 @rule.on(ast.Call, named=FACTORIES)
 def factory(call: ast.Call, ctx: Context) -> Iterator[Finding]:
-    name = (ctx.qualified_name(call.func) or "").removeprefix("torch.")
-    if name not in FACTORIES or ctx.trace_path is not None:
+    name = (ctx.names.qualified(call.func) or "").removeprefix("torch.")
+    if name not in FACTORIES or ctx.trace.path is not None:
         return
     if ctx.devices.mixes_host_tensor(call):
         how = "without `device=` creates a CPU tensor, which traced code cannot combine with device tensors"
@@ -69,13 +69,17 @@ def _as_buffer(call: ast.Call, ctx: Context) -> Fix | None:
     statement = ctx.statement(call)
     match statement:
         case ast.Assign(targets=[ast.Attribute(value=ast.Name(id="self"), attr=name) as target]):
-            owner = ctx.kind(target.value)
+            owner = ctx.types.kind(target.value)
         case _:
             return None
-    if not isinstance(owner, Instance) or not ctx.is_module(owner) or ctx.assigned_often(owner, name):
+    if (
+        not isinstance(owner, Instance)
+        or not ctx.types.is_module(owner)
+        or ctx.types.assigned_often(owner, name)
+    ):
         return None
-    if not isinstance(ctx.kind(statement.value), Tensor):
+    if not isinstance(ctx.types.kind(statement.value), Tensor):
         return None  # a list of tensors is no buffer
     code = f'self.register_buffer("{name}", {ctx.text(statement.value)}, persistent=False)'
     title = f"register `self.{name}` as a buffer, which moves to the device with the module"
-    return ctx.fix(title, ctx.replace(statement, code), applicability=Applicability.UNSAFE)
+    return ctx.rewrite.fix(title, ctx.rewrite.replace(statement, code), applicability=Applicability.UNSAFE)

@@ -70,7 +70,7 @@ _HANDLED = "CPU tensors in traced code"
 
 @rule.on(ast.Call, named=FACTORIES, traced=True, handled=_HANDLED)
 def factory(call: ast.Call, ctx: Context) -> Iterator[Finding]:
-    name = (ctx.qualified_name(call.func) or "").removeprefix("torch.")
+    name = (ctx.names.qualified(call.func) or "").removeprefix("torch.")
     if name not in FACTORIES or not ctx.devices.mixes_host_tensor(call):
         return
     given = next((ctx.text(word.value) for word in call.keywords if word.arg == "device"), None)
@@ -86,19 +86,19 @@ def factory(call: ast.Call, ctx: Context) -> Iterator[Finding]:
 def given_by_other_file(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     if not ctx.devices.mixes_host_tensor(call):
         return
-    kind, function = ctx.kind(call), ctx.text(call.func)
+    kind, function = ctx.types.kind(call), ctx.text(call.func)
     several = isinstance(kind, Several)
     if not several and not (isinstance(kind, Tensor) and kind.is_host):
         return
-    name = ctx.qualified_name(call.func) or ""
+    name = ctx.names.qualified(call.func) or ""
     if name.startswith("torch.") or (not name and not function.startswith("self.")):
         return
     message = f"`{function}` gives {'CPU tensors' if several else 'a CPU tensor'}"
     device = None if several else _device_at_hand(call, ctx)
     fix = None
     if device is not None:
-        edit = ctx.replace(call, f"{ctx.text(call)}.to({device})")
-        fix = ctx.fix(f"move the result of `{function}` to the device with `.to({device})`", edit)
+        edit = ctx.rewrite.replace(call, f"{ctx.text(call)}.to({device})")
+        fix = ctx.rewrite.fix(f"move the result of `{function}` to the device with `.to({device})`", edit)
     yield ctx.finding(call, f"{message}, which torchax cannot combine with device tensors", fix)
 
 
@@ -109,7 +109,7 @@ def written(node: ast.Subscript, ctx: Context) -> Iterator[Finding]:
         return
     tensor = ctx.text(node.value)
     message = f"torchax cannot write a device tensor into `{tensor}`, which is a CPU tensor"
-    name = (ctx.qualified_name(makers[0].func) or "").removeprefix("torch.")
+    name = (ctx.names.qualified(makers[0].func) or "").removeprefix("torch.")
     yield ctx.finding(
         node, message, _placed(makers[0], name, ctx) if len(makers) == 1 and name in FACTORIES else None
     )
@@ -120,13 +120,13 @@ def _placed(call: ast.Call, name: str, ctx: Context) -> Fix | None:
     if device is None or _names_device(call):
         return None
     draws = name.startswith(("rand", "normal"))  # where gradients are asked for, on the host
-    if name in NO_DEVICE_KEYWORD or _mixes_numbers(call) or (draws and ctx.asks_gradients):
-        edit = ctx.replace(call, f"{ctx.text(call)}.to({device})")
-        return ctx.fix(f"move the result of `torch.{name}` to the device with `.to({device})`", edit)
+    if name in NO_DEVICE_KEYWORD or _mixes_numbers(call) or (draws and ctx.program.asks_gradients):
+        edit = ctx.rewrite.replace(call, f"{ctx.text(call)}.to({device})")
+        return ctx.rewrite.fix(f"move the result of `torch.{name}` to the device with `.to({device})`", edit)
     applicability = Applicability.UNSAFE if draws else Applicability.SAFE
-    edit = ctx.add_argument(call, f"device={device}")
+    edit = ctx.rewrite.add_argument(call, f"device={device}")
     title = f"add `device={device}` to `torch.{name}`, which then creates a device tensor"
-    return ctx.fix(title, edit, applicability=applicability)
+    return ctx.rewrite.fix(title, edit, applicability=applicability)
 
 
 def _names_device(call: ast.Call) -> bool:
@@ -147,7 +147,7 @@ def _device_at_hand(call: ast.Call, ctx: Context) -> str | None:
             break
         if isinstance(outer, ast.BinOp):
             for side in (outer.left, outer.right):
-                kind = ctx.kind(side)
+                kind = ctx.types.kind(side)
                 if (
                     isinstance(side, ast.Name)
                     and isinstance(kind, Tensor)
@@ -155,7 +155,7 @@ def _device_at_hand(call: ast.Call, ctx: Context) -> str | None:
                     and not kind.is_host
                 ):
                     return f"{side.id}.device"
-    for name, kind in ctx.names_at_hand(call):
+    for name, kind in ctx.names.at_hand(call):
         if isinstance(kind, Tensor) and kind.is_tensor and not kind.is_host:
             return f"{name}.device"
     return None

@@ -100,7 +100,7 @@ _STFT = ("input", "n_fft", "hop_length", "win_length", "window")
 
 @rule.on(ast.Call, named=frozenset(name.rpartition(".")[2] for name in _POOLS))
 def pooled(call: ast.Call, ctx: Context) -> Iterator[Finding]:
-    name = ctx.qualified_name(call.func) or ""
+    name = ctx.names.qualified(call.func) or ""
     given = arguments_by_name(call, _POOLS.get(name, ()))
     if not _is(given.get("ceil_mode"), value=True) or _is(given.get("count_include_pad"), value=False):
         return
@@ -110,16 +110,16 @@ def pooled(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     padding = given.get("padding")
     is_plain = padding is None or (isinstance(padding, ast.Constant) and padding.value == 0)
     if "lp" not in name.lower() and is_plain and "count_include_pad" not in given:
-        edit = ctx.add_argument(call, "count_include_pad=False")
+        edit = ctx.rewrite.add_argument(call, "count_include_pad=False")
         title = "add `count_include_pad=False`, to divide by the number of elements that lie inside the input"
-        fix = ctx.fix(title, edit)
+        fix = ctx.rewrite.fix(title, edit)
     message = "with `ceil_mode=True` is wrong at the border, where it divides by the whole window size"
     yield ctx.finding(call, f"on torchax, `{name}` {message}", fix)
 
 
 @rule.on(ast.Call, named=frozenset(name.rpartition(".")[2] for name in _LOOKUPS))
 def looked_up(call: ast.Call, ctx: Context) -> Iterator[Finding]:
-    name = ctx.qualified_name(call.func) or ""
+    name = ctx.names.qualified(call.func) or ""
     given = arguments_by_name(call, _LOOKUPS.get(name, ()))
     longest = given.get("max_norm")
     if isinstance(longest, ast.Constant) and longest.value and _is_computed(name, given.get("input"), ctx):
@@ -129,7 +129,7 @@ def looked_up(call: ast.Call, ctx: Context) -> Iterator[Finding]:
 
 @rule.on(ast.Call, named=frozenset(name.rpartition(".")[2] for name in _LOSSES))
 def lost(call: ast.Call, ctx: Context) -> Iterator[Finding]:
-    name = ctx.qualified_name(call.func) or ""
+    name = ctx.names.qualified(call.func) or ""
     if name in _LOSSES and _is_computed(name, call.args[0] if call.args else None, ctx):
         message = "also counts entries after the first negative target as targets, without an error"
         yield ctx.finding(call, f"on torchax, `{name}` {message}")
@@ -137,7 +137,7 @@ def lost(call: ast.Call, ctx: Context) -> Iterator[Finding]:
 
 @rule.on(ast.Call, named=frozenset(name.rpartition(".")[2] for name in _CONVOLUTIONS))
 def grouped(call: ast.Call, ctx: Context) -> Iterator[Finding]:
-    name = ctx.qualified_name(call.func) or ""
+    name = ctx.names.qualified(call.func) or ""
     given = arguments_by_name(call, _CONVOLUTIONS.get(name, ()))
     groups, channels = given.get("groups"), given.get("in_channels")
     if groups is None or _number(groups, ctx) < 2:
@@ -145,16 +145,16 @@ def grouped(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     is_depthwise = channels is not None and _number(channels, ctx) in (0, _number(groups, ctx))
     if is_depthwise or not _is_computed(name, given.get("input"), ctx):
         return
-    if ctx.runtime_handles("transposed convolutions", name):
+    if ctx.program.runtime_handles("transposed convolutions", name):
         return
     title = f"add the runtime {DISTRIBUTION}, which computes transposed convolutions correctly"
     message = "with `groups` mixes the weights of different groups, without an error"
-    yield ctx.finding(call, f"on torchax, `{name}` {message}", ctx.runtime_fix(title))
+    yield ctx.finding(call, f"on torchax, `{name}` {message}", ctx.rewrite.runtime_fix(title))
 
 
 @rule.on(ast.Call, named={"stft"})
 def windowed(call: ast.Call, ctx: Context) -> Iterator[Finding]:
-    name = ctx.qualified_name(call.func)
+    name = ctx.names.qualified(call.func)
     if name is None and isinstance(call.func, ast.Attribute):
         given = arguments_by_name(call, _STFT[1:]) | {"input": call.func.value}
     elif name == "torch.stft":
@@ -166,12 +166,12 @@ def windowed(call: ast.Call, ctx: Context) -> Iterator[Finding]:
         return
     fix, window = None, given.get("window")
     if window is not None and not _is(window, value=None):
-        imports = ctx.imports("import torch")
+        imports = ctx.rewrite.imports("import torch")
         before = (size - width) // 2
         padded = f"torch.nn.functional.pad({ctx.text(window)}, ({before}, {size - width - before}))"
-        edits = ctx.replace(window, padded), ctx.replace(given["win_length"], str(size))
+        edits = ctx.rewrite.replace(window, padded), ctx.rewrite.replace(given["win_length"], str(size))
         title = "pad the window with zeros to the length `n_fft`"
-        fix = ctx.fix(title, *edits, *imports) if imports is not None else None
+        fix = ctx.rewrite.fix(title, *edits, *imports) if imports is not None else None
     message = "torchax does not center a `stft` window shorter than `n_fft`, so the spectrum is wrong"
     yield ctx.finding(call, message, fix)
 
@@ -183,17 +183,17 @@ def _is(node: ast.expr | None, *, value: object) -> bool:
 
 def _number(node: ast.expr | None, ctx: Context) -> int:
     """The integer that an argument is known to be, or 0."""
-    kind = ctx.kind(node) if node is not None else None
+    kind = ctx.types.kind(node) if node is not None else None
     return kind.value if isinstance(kind, Static) and isinstance(kind.value, int) else 0
 
 
 def _is_computed(name: str, given: ast.expr | None, ctx: Context) -> bool:
     """Whether the operation may run on the device (in traced code, or a program with device tensors)."""
-    if ctx.only_with_cuda(given or ctx.tree):
+    if ctx.devices.only_with_cuda(given or ctx.tree):
         return False
     if name.rpartition(".")[2][:1].isupper():
-        return ctx.serves_device
-    kind = ctx.kind(given) if given is not None else None
+        return ctx.program.serves_device
+    kind = ctx.types.kind(given) if given is not None else None
     if isinstance(kind, Tensor) and kind.is_host:
         return False
-    return ctx.trace_path is not None or (ctx.serves_device and kind is not None and kind.is_tensor)
+    return ctx.trace.path is not None or (ctx.program.serves_device and kind is not None and kind.is_tensor)

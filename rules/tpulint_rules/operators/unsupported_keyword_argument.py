@@ -56,18 +56,18 @@ _NAMES = {
 def named(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     if not call.keywords:
         return
-    name = ctx.qualified_name(call.func)
+    name = ctx.names.qualified(call.func)
     names = _NAMES.get(name or "", ())
     words = [keyword for keyword in call.keywords if keyword.arg in names]
-    if not words or ctx.only_with_cuda(call):
+    if not words or ctx.devices.only_with_cuda(call):
         return
     edits = None
     # By position only where each stands where it belongs, so that nothing need change places.
     if [keyword.arg for keyword in call.keywords[: len(words)]] == list(names[len(call.args) :]):
-        edits = [ctx.replace(word, ctx.text(word.value)) for word in words]
-    if edits is None and ctx.runtime_handles("keyword arguments as in PyTorch", name or ""):
+        edits = [ctx.rewrite.replace(word, ctx.text(word.value)) for word in words]
+    if edits is None and ctx.program.runtime_handles("keyword arguments as in PyTorch", name or ""):
         return
     title = f"pass {' and '.join(f'`{word.arg}`' for word in words)} by position instead of by keyword"
-    fix = ctx.fix(title, *edits) if edits else None
+    fix = ctx.rewrite.fix(title, *edits) if edits else None
     message = f"`{name}` does not accept the keyword argument `{words[0].arg}` on torchax"
     yield ctx.finding(words[0].value, message, fix)

@@ -190,15 +190,15 @@ _DISTRIBUTIONS = frozenset(
 
 @rule.on(ast.Call, named=_last(_BROUGHT))
 def brought(call: ast.Call, ctx: Context) -> Iterator[Finding]:
-    name = ctx.qualified_name(call.func)
-    if name not in _BROUGHT or ctx.only_with_cuda(call):
+    name = ctx.names.qualified(call.func)
+    if name not in _BROUGHT or ctx.devices.only_with_cuda(call):
         return
-    if not ctx.serves_device and (ctx.trace_path is None or name in _MODULES):
+    if not ctx.program.serves_device and (ctx.trace.path is None or name in _MODULES):
         return
     given = [*call.args, *(keyword.value for keyword in call.keywords)]
-    if name not in _WITHOUT_TENSORS | _MODULES and (not given or _is_of_host(ctx.kind(given[0]))):
+    if name not in _WITHOUT_TENSORS | _MODULES and (not given or _is_of_host(ctx.types.kind(given[0]))):
         return
-    if ctx.runtime_handles("operators", name):
+    if ctx.program.runtime_handles("operators", name):
         return
     make = _FIXES.get(name.rpartition(".")[2])
     fix = make(call, call.args, ctx) if make is not None else None
@@ -207,53 +207,57 @@ def brought(call: ast.Call, ctx: Context) -> Iterator[Finding]:
 
 @rule.on(ast.Call, named=_last(_KNOWN.keys() - _MODULES - _BROUGHT), traced=True)
 def operator(call: ast.Call, ctx: Context) -> Iterator[Finding]:
-    name = ctx.qualified_name(call.func)
+    name = ctx.names.qualified(call.func)
     if name is None:
-        if not isinstance(call.func, ast.Attribute) or not ctx.kind(call.func.value).is_traced:
+        if not isinstance(call.func, ast.Attribute) or not ctx.types.kind(call.func.value).is_traced:
             return
         name = _METHOD + call.func.attr
         shown, operands = f".{call.func.attr}()", [call.func.value, *call.args]
     else:
         shown, operands = name, call.args
-    if name not in _KNOWN or name in _MODULES | _BROUGHT or ctx.only_with_cuda(call):
+    if name not in _KNOWN or name in _MODULES | _BROUGHT or ctx.devices.only_with_cuda(call):
         return
     given = [*operands, *(keyword.value for keyword in call.keywords)]
-    if name not in _WITHOUT_TENSORS and (not given or _is_of_host(ctx.kind(given[0]))):
+    if name not in _WITHOUT_TENSORS and (not given or _is_of_host(ctx.types.kind(given[0]))):
         return
     make = _FIXES.get(name.rpartition(".")[2])
     plain = not any(isinstance(value, ast.Starred) for value in operands)
     fix = make(call, operands, ctx) if make is not None and plain else None
     if fix is None or (fix.applicability is Applicability.UNSAFE and name in IMPLEMENTED):
-        if ctx.runtime_handles("operators", name):
+        if ctx.program.runtime_handles("operators", name):
             return
-        if name in IMPLEMENTED and ctx.serves_device:
+        if name in IMPLEMENTED and ctx.program.serves_device:
             fix = _by_runtime(name, ctx) or fix
     yield ctx.finding(call, f"`{shown}` {_happens(name)}", fix)
 
 
 @rule.on(ast.Call, named=_last(_MODULES - _BROUGHT))
 def module(call: ast.Call, ctx: Context) -> Iterator[Finding]:
-    name = ctx.qualified_name(call.func)
-    if name not in _MODULES - _BROUGHT or not ctx.serves_device or ctx.only_with_cuda(call):
+    name = ctx.names.qualified(call.func)
+    if name not in _MODULES - _BROUGHT or not ctx.program.serves_device or ctx.devices.only_with_cuda(call):
         return
-    if not ctx.runtime_handles("operators", name):
+    if not ctx.program.runtime_handles("operators", name):
         yield ctx.finding(call, f"`{name}` {_happens(name)}")
 
 
 @rule.on(ast.Call, named=_DISTRIBUTIONS)
 def distribution(call: ast.Call, ctx: Context) -> Iterator[Finding]:
-    name = ctx.qualified_name(call.func) or ""
-    if not name.startswith("torch.distributions.") or not ctx.serves_device or ctx.only_with_cuda(call):
+    name = ctx.names.qualified(call.func) or ""
+    if (
+        not name.startswith("torch.distributions.")
+        or not ctx.program.serves_device
+        or ctx.devices.only_with_cuda(call)
+    ):
         return
     given: list[ast.expr | ast.keyword] = [*call.args, *call.keywords]
     values = [*call.args, *(keyword.value for keyword in call.keywords)]
     if any(keyword.arg in ("validate_args", None) for keyword in call.keywords) or not given:
         return
-    if all(_is_of_host(ctx.kind(value)) for value in values):
+    if all(_is_of_host(ctx.types.kind(value)) for value in values):
         return
-    edit = ctx.add_argument(call, "validate_args=False")
+    edit = ctx.rewrite.add_argument(call, "validate_args=False")
     title = "add `validate_args=False`, which skips the validation of the arguments"
-    fix = ctx.fix(title, edit, applicability=Applicability.UNSAFE)
+    fix = ctx.rewrite.fix(title, edit, applicability=Applicability.UNSAFE)
     message = "validates its arguments with `aten::_is_all_true`, which torchax does not implement"
     yield ctx.finding(call, f"`{name}` {message}", fix)
 
@@ -262,45 +266,49 @@ def distribution(call: ast.Call, ctx: Context) -> Iterator[Finding]:
 def bits(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     if not isinstance(call.func, ast.Attribute) or len(call.args) != 1 or call.keywords:
         return
-    dtype = ctx.qualified_name(call.args[0])
-    if dtype not in _DTYPES or not ctx.kind(call.func.value).is_traced or ctx.only_with_cuda(call):
+    dtype = ctx.names.qualified(call.args[0])
+    if (
+        dtype not in _DTYPES
+        or not ctx.types.kind(call.func.value).is_traced
+        or ctx.devices.only_with_cuda(call)
+    ):
         return
     fix = None
     if dtype in ("torch.int32", "torch.float32"):
         cast = f"jax.lax.bitcast_convert_type(array, jax.numpy.{dtype.removeprefix('torch.')})"
         arguments = f"lambda array: {cast}, {ctx.text(call.func.value)}"
         fix = _by_jax(call, "jax.lax.bitcast_convert_type", arguments, ctx, Applicability.UNSAFE)
-    if fix is None and ctx.runtime_handles("views with another dtype", dtype):
+    if fix is None and ctx.program.runtime_handles("views with another dtype", dtype):
         return
     yield ctx.finding(call, "on torchax, `view` accepts only sizes, and raises `TypeError` for a dtype", fix)
 
 
 @rule.on(ast.Call, named={"searchsorted"}, passing={"right", "side"})
 def sided(call: ast.Call, ctx: Context) -> Iterator[Finding]:
-    if ctx.qualified_name(call.func) != "torch.searchsorted" or ctx.only_with_cuda(call):
+    if ctx.names.qualified(call.func) != "torch.searchsorted" or ctx.devices.only_with_cuda(call):
         return
-    kinds = [ctx.kind(value) for value in call.args[:1]]
-    learned = ctx.is_differentiated and any(kind.is_traced for kind in kinds)
-    if not (learned or ctx.trace_path) or any(map(_is_of_host, kinds)):
+    kinds = [ctx.types.kind(value) for value in call.args[:1]]
+    learned = ctx.program.is_differentiated and any(kind.is_traced for kind in kinds)
+    if not (learned or ctx.trace.path) or any(map(_is_of_host, kinds)):
         return
     given = _keywords(call, "right", "side")
     sides = [value.value for value in (given or {}).values() if isinstance(value, ast.Constant)]
     fix = None
     if given is not None and len(sides) == len(given) == 1 and len(call.args) == 2:
-        row, values = map(ctx.operand, call.args)
+        row, values = map(ctx.rewrite.operand, call.args)
         sign = "<=" if sides[0] in (True, "right") else "<"
         plain = isinstance(call.args[1], ast.Constant) or any(isinstance(a, ast.Starred) for a in call.args)
         if not plain:
-            edit = ctx.replace(call, f"({row}.unsqueeze(-2) {sign} {values}.unsqueeze(-1)).sum(-1)")
+            edit = ctx.rewrite.replace(call, f"({row}.unsqueeze(-2) {sign} {values}.unsqueeze(-1)).sum(-1)")
             title = "count the smaller elements instead of calling `torch.searchsorted`"
-            fix = ctx.fix(title, edit, applicability=Applicability.UNSAFE)
+            fix = ctx.rewrite.fix(title, edit, applicability=Applicability.UNSAFE)
     message = "`torch.searchsorted` with `right` or `side` raises `TypeError` on torchax"
     yield ctx.finding(call, message, fix)
 
 
 def _by_runtime(name: str, ctx: Context) -> Fix | None:
     title = f"add the runtime {DISTRIBUTION}, which implements `{name.rpartition('.')[2]}`"
-    return ctx.runtime_fix(title)
+    return ctx.rewrite.runtime_fix(title)
 
 
 def _is_of_host(kind: Kind) -> bool:
@@ -333,11 +341,11 @@ def _keywords(call: ast.Call, *allowed: str) -> dict[str, ast.expr] | None:
 def _by_jax(
     call: ast.Call, name: str, arguments: str, ctx: Context, applicability: Applicability
 ) -> Fix | None:
-    imports = ctx.imports("import jax", "import torchax")
+    imports = ctx.rewrite.imports("import jax", "import torchax")
     if imports is None:
         return None
-    edit = ctx.replace(call, f"torchax.interop.call_jax({arguments})")
-    return ctx.fix(_title(call, name), edit, *imports, applicability=applicability)
+    edit = ctx.rewrite.replace(call, f"torchax.interop.call_jax({arguments})")
+    return ctx.rewrite.fix(_title(call, name), edit, *imports, applicability=applicability)
 
 
 def _title(call: ast.Call, new: str) -> str:
@@ -347,22 +355,22 @@ def _title(call: ast.Call, new: str) -> str:
 
 def _of_linalg(name: str) -> Callable[[ast.Call, list[ast.expr], Context], Fix | None]:
     def make(call: ast.Call, operands: list[ast.expr], ctx: Context) -> Fix | None:
-        imports = ctx.imports("import torch")
+        imports = ctx.rewrite.imports("import torch")
         if len(operands) != 1 or call.keywords or imports is None:
             return None
-        edit = ctx.replace(call, f"torch.linalg.{name}({ctx.text(operands[0])})")
-        return ctx.fix(_title(call, f"torch.linalg.{name}"), edit, *imports)
+        edit = ctx.rewrite.replace(call, f"torch.linalg.{name}({ctx.text(operands[0])})")
+        return ctx.rewrite.fix(_title(call, f"torch.linalg.{name}"), edit, *imports)
 
     return make
 
 
 def _promote_types(call: ast.Call, operands: list[ast.expr], ctx: Context) -> Fix | None:
-    imports = ctx.imports("import torch")
+    imports = ctx.rewrite.imports("import torch")
     if len(operands) != 2 or call.keywords or imports is None:
         return None
     empty = ", ".join(f"torch.empty(1, dtype={ctx.text(operand)})" for operand in operands)
-    edit = ctx.replace(call, f"torch.result_type({empty})")
-    return ctx.fix(_title(call, "torch.result_type"), edit, *imports)
+    edit = ctx.rewrite.replace(call, f"torch.result_type({empty})")
+    return ctx.rewrite.fix(_title(call, "torch.result_type"), edit, *imports)
 
 
 def _cov(call: ast.Call, operands: list[ast.expr], ctx: Context) -> Fix | None:
@@ -376,15 +384,15 @@ def _cov(call: ast.Call, operands: list[ast.expr], ctx: Context) -> Fix | None:
 
 def _histogram(call: ast.Call, operands: list[ast.expr], ctx: Context) -> Fix | None:
     given = _keywords(call, "bins", "range")
-    outer, imports = ctx.parent(call), ctx.imports("import torch")
+    outer, imports = ctx.parent(call), ctx.rewrite.imports("import torch")
     if given is None or imports is None or not isinstance(outer, ast.Attribute) or outer.attr != "hist":
         return None
     bins = operands[1] if len(operands) == 2 else given.get("bins")
     match given.get("range"):
         case ast.Tuple(elts=[low, high]) if isinstance(bins, ast.Constant) and len(operands) <= 2:
             arguments = f"bins={ctx.text(bins)}, min={ctx.text(low)}, max={ctx.text(high)}"
-            edit = ctx.replace(outer, f"torch.histc({ctx.text(operands[0])}, {arguments})")
-            return ctx.fix(_title(call, "torch.histc"), edit, *imports)
+            edit = ctx.rewrite.replace(outer, f"torch.histc({ctx.text(operands[0])}, {arguments})")
+            return ctx.rewrite.fix(_title(call, "torch.histc"), edit, *imports)
         case _:
             return None
 
@@ -392,21 +400,21 @@ def _histogram(call: ast.Call, operands: list[ast.expr], ctx: Context) -> Fix | 
 def _ldexp(call: ast.Call, operands: list[ast.expr], ctx: Context) -> Fix | None:
     if len(operands) != 2 or call.keywords:
         return None
-    code = f"{ctx.operand(operands[0])} * 2.0 ** {ctx.operand(operands[1])}"
+    code = f"{ctx.rewrite.operand(operands[0])} * 2.0 ** {ctx.rewrite.operand(operands[1])}"
     title = "replace `ldexp` with a multiplication by a power of 2"
-    return ctx.fix(title, ctx.replace(call, ctx.grouped(call, code)))
+    return ctx.rewrite.fix(title, ctx.rewrite.replace(call, ctx.rewrite.grouped(call, code)))
 
 
 def _vander(call: ast.Call, operands: list[ast.expr], ctx: Context) -> Fix | None:
-    imports = ctx.imports("import torch")
+    imports = ctx.rewrite.imports("import torch")
     if len(operands) != 2 or call.keywords or imports is None or not isinstance(operands[0], ast.Name):
         return None
     name, columns = operands[0].id, operands[1]
     last = columns.value - 1 if isinstance(columns, ast.Constant) and isinstance(columns.value, int) else None
-    start = str(last) if last is not None else f"{ctx.operand(columns)} - 1"
+    start = str(last) if last is not None else f"{ctx.rewrite.operand(columns)} - 1"
     code = f"{name}.unsqueeze(-1) ** torch.arange({start}, -1, -1, device={name}.device)"
     title = "replace `vander` with the powers of the elements"
-    return ctx.fix(title, ctx.replace(call, ctx.grouped(call, code)), *imports)
+    return ctx.rewrite.fix(title, ctx.rewrite.replace(call, ctx.rewrite.grouped(call, code)), *imports)
 
 
 def _index_reduce(call: ast.Call, operands: list[ast.expr], ctx: Context) -> Fix | None:
@@ -415,8 +423,8 @@ def _index_reduce(call: ast.Call, operands: list[ast.expr], ctx: Context) -> Fix
         return None
     receiver, *rest = operands
     words = [ctx.text(part) for part in rest] + [f"{word}={ctx.text(value)}" for word, value in given.items()]
-    edit = ctx.replace(call, f"{ctx.operand(receiver)}.scatter_reduce({', '.join(words)})")
-    return ctx.fix(_title(call, "scatter_reduce"), edit, applicability=Applicability.UNSAFE)
+    edit = ctx.rewrite.replace(call, f"{ctx.rewrite.operand(receiver)}.scatter_reduce({', '.join(words)})")
+    return ctx.rewrite.fix(_title(call, "scatter_reduce"), edit, applicability=Applicability.UNSAFE)
 
 
 def _take_along_dim(call: ast.Call, operands: list[ast.expr], ctx: Context) -> Fix | None:
@@ -437,13 +445,13 @@ def _lstsq(call: ast.Call, operands: list[ast.expr], ctx: Context) -> Fix | None
         or outer.attr != "solution"
     ):
         return None
-    imports = ctx.imports("import jax", "import torchax")
+    imports = ctx.rewrite.imports("import jax", "import torchax")
     if imports is None:
         return None
     arguments = f"jax.numpy.linalg.lstsq, {ctx.text(operands[0])}, {ctx.text(operands[1])}"
-    edit = ctx.replace(outer, f"torchax.interop.call_jax({arguments})[0]")
+    edit = ctx.rewrite.replace(outer, f"torchax.interop.call_jax({arguments})[0]")
     title = _title(call, "jax.numpy.linalg.lstsq")
-    return ctx.fix(title, edit, *imports, applicability=Applicability.UNSAFE)
+    return ctx.rewrite.fix(title, edit, *imports, applicability=Applicability.UNSAFE)
 
 
 def _max_pool(dimensions: int) -> Callable[[ast.Call, list[ast.expr], Context], Fix | None]:
@@ -459,23 +467,23 @@ def _max_pool(dimensions: int) -> Callable[[ast.Call, list[ast.expr], Context], 
             return None
         parts = [f"{operands[0].id}.shape[{axis}]" for axis in range(-dimensions, 0)]
         window = f"({', '.join(parts)})" if dimensions > 1 else parts[0]
-        edit = ctx.replace(call, f"{outer}{rest}({operands[0].id}, {window})")
-        return ctx.fix(_title(call, f"max_pool{dimensions}d"), edit)
+        edit = ctx.rewrite.replace(call, f"{outer}{rest}({operands[0].id}, {window})")
+        return ctx.rewrite.fix(_title(call, f"max_pool{dimensions}d"), edit)
 
     return make
 
 
 def _embedding_bag(call: ast.Call, operands: list[ast.expr], ctx: Context) -> Fix | None:
     given = _keywords(call, "mode")
-    imports = ctx.imports("import torch")
+    imports = ctx.rewrite.imports("import torch")
     if given is None or len(operands) != 2 or imports is None:
         return None
     mode = given.get("mode", ast.Constant("mean"))
     if not isinstance(mode, ast.Constant) or mode.value not in ("mean", "sum"):
         return None  # at equal maxima, the gradient of `amax` is another
     arguments = ", ".join(map(ctx.text, operands))
-    edit = ctx.replace(call, f"torch.nn.functional.embedding({arguments}).{mode.value}(1)")
-    return ctx.fix(f"replace `embedding_bag` with `embedding` and `{mode.value}`", edit, *imports)
+    edit = ctx.rewrite.replace(call, f"torch.nn.functional.embedding({arguments}).{mode.value}(1)")
+    return ctx.rewrite.fix(f"replace `embedding_bag` with `embedding` and `{mode.value}`", edit, *imports)
 
 
 _FIXES: dict[str, Callable[[ast.Call, list[ast.expr], Context], Fix | None]] = {

@@ -85,7 +85,7 @@ _SILENT = "is false on a TPU host, so the program silently stays on the CPU"
 
 @rule.on(ast.Call, named={"is_available"})
 def is_available(call: ast.Call, ctx: Context) -> Iterator[Finding]:
-    if ctx.qualified_name(call.func) != "torch.cuda.is_available":
+    if ctx.names.qualified(call.func) != "torch.cuda.is_available":
         return
     message = f"`torch.cuda.is_available()` {_SILENT}"
     test: ast.expr = call
@@ -101,7 +101,7 @@ def is_available(call: ast.Call, ctx: Context) -> Iterator[Finding]:
             indexed = any(is_formatted_cuda(part) for part in ast.walk(outer))
             applicability = Applicability.UNSAFE if indexed else Applicability.SAFE
             yield ctx.finding(
-                outer, message, _chosen(ctx.replace(outer, device), device, outer, ctx, applicability)
+                outer, message, _chosen(ctx.rewrite.replace(outer, device), device, outer, ctx, applicability)
             )
             return
         if _chooses_backend(outer):
@@ -109,7 +109,7 @@ def is_available(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     if isinstance(outer, ast.Subscript) and outer.slice is call:
         device = _looked_up(outer.value, ctx)
         if device is not None:
-            fix = _chosen(ctx.replace(outer, device), device, outer, ctx, Applicability.UNSAFE)
+            fix = _chosen(ctx.rewrite.replace(outer, device), device, outer, ctx, Applicability.UNSAFE)
             yield ctx.finding(outer, message, fix)
             return
     if outer is not None and ctx.devices.is_guarded_synchronize(outer):
@@ -137,7 +137,7 @@ def is_available(call: ast.Call, ctx: Context) -> Iterator[Finding]:
         yield ctx.finding(call, f"`torch.cuda.is_available()` is false on a TPU host{reason}")
         return
     name = ctx.text(call.func)
-    module, imports = name.removesuffix(".cuda.is_available"), ctx.imports("import torch")
+    module, imports = name.removesuffix(".cuda.is_available"), ctx.rewrite.imports("import torch")
     if module == name:
         module = "torch"
     else:
@@ -146,19 +146,21 @@ def is_available(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     if imports is not None:
         available = f"{module}.accelerator.is_available()"
         title = f"replace `{ctx.text(call)}` with `{available}`, which is true under torchax"
-        fix = ctx.fix(title, ctx.replace(call, available), *imports, applicability=Applicability.UNSAFE)
+        fix = ctx.rewrite.fix(
+            title, ctx.rewrite.replace(call, available), *imports, applicability=Applicability.UNSAFE
+        )
     yield ctx.finding(call, message, fix)
 
 
 @rule.on(ast.Call, named={"is_available", "is_built"})
 def other_question(call: ast.Call, ctx: Context) -> Iterator[Finding]:
-    if ctx.qualified_name(call.func) in _OTHER_QUESTIONS:
+    if ctx.names.qualified(call.func) in _OTHER_QUESTIONS:
         yield from _chooses_by_build(call, ctx)
 
 
 @rule.on(ast.Attribute, named={"cuda"})
 def built_for_cuda(node: ast.Attribute, ctx: Context) -> Iterator[Finding]:
-    if ctx.qualified_name(node) != "torch.version.cuda":
+    if ctx.names.qualified(node) != "torch.version.cuda":
         return
     match ctx.parent(node):
         case ast.Compare(ops=[ast.IsNot() | ast.NotEq()], comparators=[ast.Constant(value=None)]) as outer:
@@ -171,7 +173,7 @@ def _chooses_by_build(node: ast.expr, ctx: Context) -> Iterator[Finding]:
     """A finding if the expression, which is false without CUDA, decides which device the program uses."""
     if ctx.devices.guard(node).device is None:
         return
-    reason, imports = ctx.devices.decision(node), ctx.imports("import torch")
+    reason, imports = ctx.devices.decision(node), ctx.rewrite.imports("import torch")
     if reason is None:
         return
     text = ctx.text(node)
@@ -182,7 +184,9 @@ def _chooses_by_build(node: ast.expr, ctx: Context) -> Iterator[Finding]:
     if imports is not None:
         available = "torch.accelerator.is_available()"
         title = f"replace `{text}` with `{available}`, which is true under torchax"
-        fix = ctx.fix(title, ctx.replace(node, available), *imports, applicability=Applicability.UNSAFE)
+        fix = ctx.rewrite.fix(
+            title, ctx.rewrite.replace(node, available), *imports, applicability=Applicability.UNSAFE
+        )
     yield ctx.finding(node, f"`{text}` {_SILENT}", fix)
 
 
@@ -219,7 +223,7 @@ def _left_to_host(node: ast.If, negated: bool, message: str, ctx: Context) -> Ge
             )
             yield ctx.finding(statement.value, f"{message}; {reason}")
         else:
-            edit = ctx.replace(statement.value, chosen[name])
+            edit = ctx.rewrite.replace(statement.value, chosen[name])
             fix = _chosen(edit, chosen[name], statement.value, ctx, Applicability.UNSAFE)
             yield ctx.finding(statement.value, message, fix)
     return bool(found)
@@ -240,12 +244,14 @@ def _chosen(
 ) -> Fix | None:
     """The fix that puts the torchax device in place of a choice, and imports torchax first if needed."""
     imports: tuple[Change, ...] | None = ()
-    if ctx.devices.is_made_on_import(choice) or (ctx.is_import_time and device.startswith("torch.device(")):
-        imports = ctx.imports("import torchax")
+    if ctx.devices.is_made_on_import(choice) or (
+        ctx.program.is_import_time and device.startswith("torch.device(")
+    ):
+        imports = ctx.rewrite.imports("import torchax")
     if imports is None:
         return None
     title = f"replace the choice of the device with the torchax device `{device}`"
-    return ctx.fix(title, edit, *imports, applicability=applicability)
+    return ctx.rewrite.fix(title, edit, *imports, applicability=applicability)
 
 
 def _says_whether_to_pin(call: ast.expr, outer: ast.AST | None) -> bool:
@@ -260,7 +266,7 @@ def _is_location(node: ast.expr, ctx: Context) -> bool:
     """Whether the choice is the `map_location` of `torch.load`, for which the CPU is right."""
     outer = ctx.parent(node)
     call = ctx.parent(outer) if isinstance(outer, ast.keyword) and outer.arg == "map_location" else outer
-    if not isinstance(call, ast.Call) or ctx.qualified_name(call.func) != "torch.load":
+    if not isinstance(call, ast.Call) or ctx.names.qualified(call.func) != "torch.load":
         return False
     return isinstance(outer, ast.keyword) or node in call.args[1:]
 
@@ -272,7 +278,7 @@ def _reads_to_host(node: ast.If, negated: bool, ctx: Context) -> bool:
         part
         for root in other
         for part in ast.walk(root)
-        if isinstance(part, ast.Call) and ctx.qualified_name(part.func) == "torch.load"
+        if isinstance(part, ast.Call) and ctx.names.qualified(part.func) == "torch.load"
     ]
     places = [word.value for load in loads for word in load.keywords if word.arg == "map_location"]
     is_host = bool(places) and all(ast.unparse(one) in ("'cpu'", "torch.device('cpu')") for one in places)
@@ -333,9 +339,9 @@ def _asked_for_cuda(node: ast.expr, literal: ast.expr, ctx: Context) -> Iterator
     if reason:
         yield ctx.finding(node, f"{fact}{reason}")
         return
-    fix = ctx.fix(
-        f"replace `{ctx.text(literal)}` with the torchax device type `{ctx.quoted('jax', literal)}`",
-        ctx.replace(literal, ctx.quoted("jax", literal)),
+    fix = ctx.rewrite.fix(
+        f"replace `{ctx.text(literal)}` with the torchax device type `{ctx.rewrite.quoted('jax', literal)}`",
+        ctx.rewrite.replace(literal, ctx.rewrite.quoted("jax", literal)),
         applicability=Applicability.UNSAFE,
     )
     yield ctx.finding(node, fact, fix)
@@ -351,7 +357,7 @@ def _is_name_of_device(node: ast.expr, ctx: Context) -> bool:
 def _is_device_text(node: ast.expr, ctx: Context) -> bool:
     """Whether the expression is a device as a string."""
     if isinstance(node, ast.Call):
-        text = ctx.qualified_name(node.func) == "builtins.str" and len(node.args) == 1
+        text = ctx.names.qualified(node.func) == "builtins.str" and len(node.args) == 1
         return text and ctx.devices.holds_device(node.args[0])
     return _is_name_of_device(node, ctx)
 
@@ -360,8 +366,8 @@ def _is_device_text(node: ast.expr, ctx: Context) -> bool:
 def is_cuda(node: ast.Attribute, ctx: Context) -> Iterator[Finding]:
     if not isinstance(node.ctx, ast.Load):
         return
-    receiver = ctx.kind(node.value)
-    if isinstance(receiver, Tensor | Unknown) and ctx.qualified_name(node) is None:
+    receiver = ctx.types.kind(node.value)
+    if isinstance(receiver, Tensor | Unknown) and ctx.names.qualified(node) is None:
         reason = ctx.devices.decision(node, chooses=False)
         if reason is None:
             return
@@ -370,9 +376,9 @@ def is_cuda(node: ast.Attribute, ctx: Context) -> Iterator[Finding]:
             yield ctx.finding(node, f"{message}{reason}")
             return
         comparison = f'{ctx.text(node.value)}.device.type == "jax"'
-        edit = ctx.replace(node, f"({comparison})" if _binds_tighter(node, ctx) else comparison)
+        edit = ctx.rewrite.replace(node, f"({comparison})" if _binds_tighter(node, ctx) else comparison)
         title = 'replace `.is_cuda` with `.device.type == "jax"`'
-        fix = ctx.fix(title, edit, applicability=Applicability.UNSAFE)
+        fix = ctx.rewrite.fix(title, edit, applicability=Applicability.UNSAFE)
         yield ctx.finding(node, message, fix)
 
 
@@ -408,5 +414,5 @@ def _chosen_device(node: ast.If, ctx: Context) -> Fix | None:
     if fallback is None or fallback[0] != name:
         return None
     code = f"{name} = {device}"
-    edit = ctx.replace(node, code) if first is node else ctx.replace_run(first, 2, code)
+    edit = ctx.rewrite.replace(node, code) if first is node else ctx.rewrite.replace_run(first, 2, code)
     return _chosen(edit, device, node.test, ctx, Applicability.SAFE)

@@ -98,11 +98,11 @@ def _named_device(node: ast.expr, ctx: Context) -> Iterator[Finding]:
     if isinstance(outer, ast.keyword):
         outer = ctx.parent(outer)
     applicability = Applicability.SAFE
-    if isinstance(outer, ast.Call) and ctx.qualified_name(outer.func) in _REPORTED:
+    if isinstance(outer, ast.Call) and ctx.names.qualified(outer.func) in _REPORTED:
         return
     if isinstance(outer, ast.Call) and ctx.devices.takes_device(outer, slot):
-        if isinstance(outer.func, ast.Attribute) and isinstance(ctx.kind(outer.func.value), Unknown):
-            named = ctx.qualified_name(outer.func) is not None
+        if isinstance(outer.func, ast.Attribute) and isinstance(ctx.types.kind(outer.func.value), Unknown):
+            named = ctx.names.qualified(outer.func) is not None
             applicability = Applicability.SAFE if named else Applicability.UNSAFE
     elif ctx.devices.becomes_device(node):
         applicability = Applicability.UNSAFE
@@ -110,52 +110,52 @@ def _named_device(node: ast.expr, ctx: Context) -> Iterator[Finding]:
         return
     imports: tuple[Change, ...] | None = ()
     if ctx.devices.is_made_on_import(node):
-        imports = ctx.imports("import torchax")
+        imports = ctx.rewrite.imports("import torchax")
     if is_formatted_cuda(node):
         applicability = Applicability.UNSAFE
     message = MESSAGE.format(ctx.text(node))
     for_cuda = _reaches_cuda_call(outer, ctx)
-    if for_cuda and ctx.only_with_cuda(node):
+    if for_cuda and ctx.devices.only_with_cuda(node):
         return
     if for_cuda or imports is None:
         yield ctx.finding(node, message)
         return
-    title = f"replace `{ctx.text(node)}` with the torchax device `{ctx.quoted('jax', node)}`"
-    fix = ctx.fix(title, _jax(node, outer, ctx), *imports, applicability=applicability)
+    title = f"replace `{ctx.text(node)}` with the torchax device `{ctx.rewrite.quoted('jax', node)}`"
+    fix = ctx.rewrite.fix(title, _jax(node, outer, ctx), *imports, applicability=applicability)
     yield ctx.finding(node, message, fix)
 
 
 def _reaches_cuda_call(outer: ast.AST | None, ctx: Context) -> bool:
     """Whether a function of `torch.cuda` receives the device, and so needs a CUDA device."""
     around = ctx.parent(outer) if isinstance(outer, ast.Call) else None
-    if isinstance(around, ast.Call) and (ctx.qualified_name(around.func) or "").startswith("torch.cuda."):
+    if isinstance(around, ast.Call) and (ctx.names.qualified(around.func) or "").startswith("torch.cuda."):
         return True
     statement = ctx.statement(outer) if isinstance(outer, ast.Call) else outer
     if not isinstance(statement, ast.Assign):
         return False
     names = [target.id for target in statement.targets if isinstance(target, ast.Name)]
     calls = [call for name in names for call in ctx.scope.passed.get(name, ())]
-    if ctx.only_with_cuda(statement):
-        return any((ctx.qualified_name(call.func) or "").startswith("torch.cuda.") for call in calls)
+    if ctx.devices.only_with_cuda(statement):
+        return any((ctx.names.qualified(call.func) or "").startswith("torch.cuda.") for call in calls)
     return any(_keeps_to_cuda(call, ctx) for call in calls)
 
 
 def _keeps_to_cuda(call: ast.Call, ctx: Context) -> bool:
     """Whether the call of `torch.cuda` stays, and also runs without CUDA."""
-    name = ctx.qualified_name(call.func) or ""
+    name = ctx.names.qualified(call.func) or ""
     if not name.startswith("torch.cuda.") or name == "torch.cuda.synchronize":
         return False
     known = cuda_call(name)
     goes = known is not None and (known[1].removable or bool(known[1].instead))
-    return not goes and not ctx.only_with_cuda(call)
+    return not goes and not ctx.devices.only_with_cuda(call)
 
 
 def _jax(node: ast.expr, outer: ast.AST | None, ctx: Context) -> Change:
     """The edit that replaces the literal, or all of `torch.device("cuda", 0)`, whose index goes too."""
     if (
         isinstance(outer, ast.Call)
-        and ctx.qualified_name(outer.func) == "torch.device"
+        and ctx.names.qualified(outer.func) == "torch.device"
         and len(outer.args) + len(outer.keywords) > 1
     ):
-        return ctx.replace(outer, f"{ctx.text(outer.func)}({ctx.quoted('jax', node)})")
-    return ctx.replace(node, ctx.quoted("jax", node))
+        return ctx.rewrite.replace(outer, f"{ctx.text(outer.func)}({ctx.rewrite.quoted('jax', node)})")
+    return ctx.rewrite.replace(node, ctx.rewrite.quoted("jax", node))

@@ -50,7 +50,7 @@ _PLAIN = (int, str, type(None))
 
 @rule.on(ast.Call, named={"cuda"})
 def cuda_call(call: ast.Call, ctx: Context) -> Iterator[Finding]:
-    if not isinstance(call.func, ast.Attribute) or ctx.qualified_name(call.func) is not None:
+    if not isinstance(call.func, ast.Attribute) or ctx.names.qualified(call.func) is not None:
         return
     if any(keyword.arg not in (*_PARAMETERS, None) for keyword in call.keywords) or len(call.args) > len(
         _PARAMETERS
@@ -58,17 +58,20 @@ def cuda_call(call: ast.Call, ctx: Context) -> Iterator[Finding]:
         return
     if is_cuda_location(ctx.parent(call)):  # a storage has no other `.to`
         return
-    receiver = ctx.kind(call.func.value)
-    if isinstance(receiver, Instance) and ctx.defines_method(receiver, "cuda"):
+    receiver = ctx.types.kind(call.func.value)
+    if isinstance(receiver, Instance) and ctx.types.defines_method(receiver.cls, "cuda"):
         return
-    if isinstance(call.func.value, ast.Call) and ctx.qualified_name(call.func.value.func) == "builtins.super":
+    if (
+        isinstance(call.func.value, ast.Call)
+        and ctx.names.qualified(call.func.value.func) == "builtins.super"
+    ):
         return
-    known = isinstance(receiver, Tensor) or ctx.is_module(receiver)
+    known = isinstance(receiver, Tensor) or ctx.types.is_module(receiver)
     if not known and not isinstance(receiver, Unknown):
         return
     if isinstance(receiver, Instance) and not known:
         return
-    what = "module" if ctx.is_module(receiver) else "tensor"
+    what = "module" if ctx.types.is_module(receiver) else "tensor"
     message = f"`.cuda()` moves the {what} to an NVIDIA GPU and raises on a TPU host"
     yield ctx.finding(call, message, _to_jax(call, ctx, known=known))
 
@@ -76,7 +79,7 @@ def cuda_call(call: ast.Call, ctx: Context) -> Iterator[Finding]:
 def _to_jax(call: ast.Call, ctx: Context, *, known: bool) -> Fix | None:
     if any(isinstance(a, ast.Starred) for a in call.args) or any(k.arg is None for k in call.keywords):
         return None
-    given = ctx.arguments(call)
+    given = ctx.rewrite.arguments(call)
     names = [
         node.arg if isinstance(node, ast.keyword) else name
         for node, name in zip(given, _PARAMETERS, strict=False)
@@ -84,13 +87,13 @@ def _to_jax(call: ast.Call, ctx: Context, *, known: bool) -> Fix | None:
     device = dict(zip(names, given, strict=True)).get("device")
     value = device.value if isinstance(device, ast.keyword) else device
     constant = value is None or (isinstance(value, ast.Constant) and type(value.value) in _PLAIN)
-    changes = [ctx.rename(call.func, "to"), ctx.add_argument(call, '"jax"', 0)]
+    changes = [ctx.rewrite.rename(call.func, "to"), ctx.rewrite.add_argument(call, '"jax"', 0)]
     for node, name in zip(given, names, strict=True):
         if device is not None and node is device:
-            changes.append(ctx.remove_argument(node))
+            changes.append(ctx.rewrite.remove_argument(node))
         elif not isinstance(node, ast.keyword) and name is not None:
-            changes.append(ctx.name_argument(node, name))
-    return ctx.fix(
+            changes.append(ctx.rewrite.name_argument(node, name))
+    return ctx.rewrite.fix(
         'replace `.cuda()` with `.to("jax")`',
         *changes,
         applicability=Applicability.SAFE if known and constant else Applicability.UNSAFE,

@@ -71,18 +71,18 @@ _COMPARED = "no tensor on TPU has the CUDA tensor type `{}`, so this comparison 
 
 @rule.on(ast.Attribute, named=TENSOR_DTYPES)
 def named(node: ast.Attribute, ctx: Context) -> Iterator[Finding]:
-    if ctx.qualified_name(node) not in _STRINGS:
+    if ctx.names.qualified(node) not in _STRINGS:
         return
     outer = ctx.parent(node)
     if isinstance(outer, ast.Tuple):
         outer = ctx.parent(outer)
     call = ctx.parent(outer) if isinstance(outer, ast.IfExp) else outer
-    around = ctx.qualified_name(call.func) if isinstance(call, ast.Call) else None
+    around = ctx.names.qualified(call.func) if isinstance(call, ast.Call) else None
     if around in ("builtins.isinstance", "torch.set_default_tensor_type"):
         return
     fix = _fix(node, node.attr, outer, ctx) if isinstance(outer, ast.Call) else _kept(node, ctx)
     if fix is None:
-        if ctx.runtime_handles(_TYPES, f"torch.cuda.{node.attr}"):
+        if ctx.program.runtime_handles(_TYPES, f"torch.cuda.{node.attr}"):
             return
         fix = _brought(ctx)
     message = _COMPARED if isinstance(outer, ast.Compare) else _MESSAGE
@@ -93,7 +93,7 @@ def named(node: ast.Attribute, ctx: Context) -> Iterator[Finding]:
 def by_string(node: ast.Constant, ctx: Context) -> Iterator[Finding]:
     outer, name = ctx.parent(node), str(node.value)
     if isinstance(outer, ast.Assign | ast.IfExp | ast.Tuple) and isinstance(ctx.statement(node), ast.Assign):
-        if not ctx.runtime_handles(_TYPES, name):
+        if not ctx.program.runtime_handles(_TYPES, name):
             yield ctx.finding(node, _MESSAGE.format(name), _brought(ctx))
     elif not isinstance(outer, ast.Call) or outer.args[:1] != [node]:
         return
@@ -104,14 +104,14 @@ def by_string(node: ast.Constant, ctx: Context) -> Iterator[Finding]:
 
 def _brought(ctx: Context) -> Fix | None:
     """The fix that adds the runtime, which provides such types; None for programs without a device."""
-    if not ctx.serves_device:
+    if not ctx.program.serves_device:
         return None
     title = f"add the runtime {DISTRIBUTION}, whose CUDA tensor types create tensors on the TPU"
-    return ctx.runtime_fix(title)
+    return ctx.rewrite.runtime_fix(title)
 
 
 def _fix(node: ast.expr, name: str, call: ast.Call, ctx: Context) -> Fix | None:
-    imports = ctx.imports("import torch")
+    imports = ctx.rewrite.imports("import torch")
     if imports is None or call.keywords:
         return None
     dtype = f"torch.{TENSOR_DTYPES[name]}"
@@ -119,31 +119,31 @@ def _fix(node: ast.expr, name: str, call: ast.Call, ctx: Context) -> Fix | None:
         case ast.Call(func=ast.Attribute(value=receiver, attr="type"), args=[only]) if only is node:
             code = f'{ctx.text(receiver)}.to("jax", {dtype})'
             title = f'replace `.type({ctx.text(node)})` with `.to("jax", {dtype})`'
-            return ctx.fix(title, ctx.replace(call, code), *imports)
+            return ctx.rewrite.fix(title, ctx.rewrite.replace(call, code), *imports)
         case ast.Call(func=func, args=[ast.List() as values]) if func is node:
             code = f'torch.tensor({ctx.text(values)}, dtype={dtype}, device="jax")'
             title = f'replace `torch.cuda.{name}(...)` with `torch.tensor(..., dtype={dtype}, device="jax")`'
-            return ctx.fix(title, ctx.replace(call, code), *imports)
+            return ctx.rewrite.fix(title, ctx.rewrite.replace(call, code), *imports)
     word = ctx.parent(call)
     maker = ctx.parent(word) if isinstance(word, ast.keyword) and word.arg == "out" else None
     if (
         isinstance(maker, ast.Call)
         and isinstance(word, ast.keyword)
-        and ctx.qualified_name(maker.func) == "torch.arange"
+        and ctx.names.qualified(maker.func) == "torch.arange"
     ):
-        place = ctx.arguments(maker).index(word)
+        place = ctx.rewrite.arguments(maker).index(word)
         edits = (
-            ctx.replace(word, f"dtype={dtype}"),
-            ctx.add_argument(maker, 'device="jax"', place + 1),
+            ctx.rewrite.replace(word, f"dtype={dtype}"),
+            ctx.rewrite.add_argument(maker, 'device="jax"', place + 1),
         )
         title = f'replace `out=torch.cuda.{name}(...)` with `dtype={dtype}, device="jax"`'
-        return ctx.fix(title, *edits, *imports)
+        return ctx.rewrite.fix(title, *edits, *imports)
     return None
 
 
 def _kept(node: ast.Attribute, ctx: Context) -> Fix | None:
     """The fix for a variable that holds the type, and all of its uses; None if there are other uses."""
-    statement, imports = ctx.statement(node), ctx.imports("import torch")
+    statement, imports = ctx.statement(node), ctx.rewrite.imports("import torch")
     if not isinstance(statement, ast.Assign) or imports is None or len(statement.targets) != 1:
         return None
     target, value = statement.targets[0], statement.value
@@ -162,38 +162,38 @@ def _kept(node: ast.Attribute, ctx: Context) -> Fix | None:
             case ast.Call(func=ast.Attribute(value=receiver, attr="type"), args=[given], keywords=[]) if any(
                 is_name(given, name) for name in names
             ):
-                text = f"{ctx.operand(receiver)}.to({ctx.device}, {dtype})"
-                edits.append(ctx.at(scope).replace(call, text))
+                text = f"{ctx.rewrite.operand(receiver)}.to({ctx.rewrite.device}, {dtype})"
+                edits.append(ctx.at(scope).rewrite.replace(call, text))
             case ast.Call(func=func) if any(is_name(func, name) for name in names):
                 called = True
             case _:
                 continue
         found += 1
-    if found != sum(1 for name in names for _ in ctx.loads(name)):
+    if found != sum(1 for name in names for _ in ctx.names.loads(name)):
         return None
-    made = f"lambda *data: torch.{node.attr}(*data).to({ctx.device})" if called else dtype
-    edits.append(ctx.replace(value, made))
+    made = f"lambda *data: torch.{node.attr}(*data).to({ctx.rewrite.device})" if called else dtype
+    edits.append(ctx.rewrite.replace(value, made))
     title = f"replace the CUDA tensor type with the dtype `{dtype}`"
     if called:
         title = "replace the CUDA tensor type with a function that creates the tensor on the TPU"
-    return ctx.fix(title, *edits, *imports, applicability=Applicability.UNSAFE)
+    return ctx.rewrite.fix(title, *edits, *imports, applicability=Applicability.UNSAFE)
 
 
 def _aliases(target: ast.Name, ctx: Context) -> list[str] | None:
     """The names of a type, as in `Tensor = FloatTensor`; None if one may have another value."""
     names = [target]
-    for load in ctx.loads(target.id):
+    for load in ctx.names.loads(target.id):
         around = ctx.parent(load)
         if isinstance(around, ast.Assign) and around.value is load:
             names += [one for one in around.targets if isinstance(one, ast.Name)]
-    if any(len(ctx.assigned_values(one)) != 1 or _is_taken_elsewhere(one.id, ctx) for one in names):
+    if any(len(ctx.names.assigned_values(one)) != 1 or _is_taken_elsewhere(one.id, ctx) for one in names):
         return None
     return [one.id for one in names]
 
 
 def _is_host_type(node: ast.expr, name: str, ctx: Context) -> bool:
     own = ("torch.FloatTensor", "torch.Tensor") if name == "FloatTensor" else (f"torch.{name}",)
-    return ctx.qualified_name(node) in own
+    return ctx.names.qualified(node) in own
 
 
 def _is_taken_elsewhere(name: str, ctx: Context) -> bool:

@@ -60,10 +60,10 @@ rule = Rule(
 
 @rule.on(ast.Call, named={"set_default_device"})
 def default_device(call: ast.Call, ctx: Context) -> Iterator[Finding]:
-    if ctx.qualified_name(call.func) != "torch.set_default_device" or len(call.args) != 1:
+    if ctx.names.qualified(call.func) != "torch.set_default_device" or len(call.args) != 1:
         return
     device = call.args[0]
-    kind = ctx.kind(device)
+    kind = ctx.types.kind(device)
     constant = isinstance(device, ast.Constant) and str(device.value).partition(":")[0] in ("cuda", "jax")
     named = isinstance(kind, Device) and kind.type in ("cuda", "jax")
     if not (constant or named or ctx.devices.holds_literal_device(device)):
@@ -77,7 +77,7 @@ def default_device(call: ast.Call, ctx: Context) -> Iterator[Finding]:
 
 @rule.on(ast.Call, named={"set_default_tensor_type"})
 def default_type(call: ast.Call, ctx: Context) -> Iterator[Finding]:
-    if ctx.qualified_name(call.func) != "torch.set_default_tensor_type" or len(call.args) != 1:
+    if ctx.names.qualified(call.func) != "torch.set_default_tensor_type" or len(call.args) != 1:
         return
     name = next((one for one in ctx.names.default_tensor_types(call) if one.startswith("torch.cuda.")), None)
     if name is not None:
@@ -88,20 +88,20 @@ def default_type(call: ast.Call, ctx: Context) -> Iterator[Finding]:
 
 @rule.on(ast.Call, named={"Tensor"})
 def of_default_type(call: ast.Call, ctx: Context) -> Iterator[Finding]:
-    if ctx.qualified_name(call.func) != "torch.Tensor" or len(call.args) != 1 or call.keywords:
+    if ctx.names.qualified(call.func) != "torch.Tensor" or len(call.args) != 1 or call.keywords:
         return
     around = ctx.parent(call)
-    if not ctx.program.has_cuda_default or ctx.only_with_cuda(call):
+    if not ctx.program.has_cuda_default or ctx.devices.only_with_cuda(call):
         return
     if isinstance(around, ast.Attribute) and around.attr in ("to", "cuda", "cpu", "numpy"):
         return
-    kind = ctx.kind(call.args[0])
+    kind = ctx.types.kind(call.args[0])
     is_size = isinstance(kind, Static) and type(kind.value) is int
     if is_size:
         return  # that is another rule's
-    fix = ctx.fix(
+    fix = ctx.rewrite.fix(
         'move the new tensor to the TPU with `.to("jax")`',
-        ctx.wrap(call, "", '.to("jax")'),
+        ctx.rewrite.wrap(call, "", '.to("jax")'),
         applicability=Applicability.UNSAFE,
     )
     message = (
@@ -112,13 +112,15 @@ def of_default_type(call: ast.Call, ctx: Context) -> Iterator[Finding]:
 
 def _asks_for_cuda(test: ast.expr, ctx: Context) -> bool:
     """Whether the condition only checks whether CUDA or an accelerator is available."""
-    asked = ctx.qualified_name(test.func) if isinstance(test, ast.Call) else None
+    asked = ctx.names.qualified(test.func) if isinstance(test, ast.Call) else None
     return asked in ("torch.cuda.is_available", "torch.accelerator.is_available")
 
 
 def _entered(call: ast.Call, device: str, dtype: str | None, ctx: Context) -> Fix | None:
     statement = ctx.statement(call)
-    imports = ctx.imports("import torch", *(("import torchax",) if ctx.is_import_time else ()))
+    imports = ctx.rewrite.imports(
+        "import torch", *(("import torchax",) if ctx.program.is_import_time else ())
+    )
     if imports is None or not isinstance(statement, ast.Expr) or statement.value is not call:
         return None
     made = device if device.startswith("torch.device(") else f"torch.device({device})"
@@ -134,6 +136,6 @@ def _entered(call: ast.Call, device: str, dtype: str | None, ctx: Context) -> Fi
             return None
         gap = f"{gap}{source.indent}"
         text = f"if {ctx.text(choice.test)}:{gap}{gap.join(lines)}"
-    edit = ctx.replace(statement, text)
+    edit = ctx.rewrite.replace(statement, text)
     title = f"replace `{ctx.text(call.func)}(...)` with `{made}.__enter__()`, which sets the default device"
-    return ctx.fix(title, edit, *imports, applicability=Applicability.UNSAFE)
+    return ctx.rewrite.fix(title, edit, *imports, applicability=Applicability.UNSAFE)

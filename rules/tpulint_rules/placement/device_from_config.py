@@ -66,7 +66,7 @@ def got(call: ast.Call, ctx: Context) -> Iterator[Finding]:
 
 @rule.on(ast.Attribute, named=is_device_word, where=lambda node: isinstance(node.ctx, ast.Load))
 def attribute(node: ast.Attribute, ctx: Context) -> Iterator[Finding]:
-    if ctx.qualified_name(node) is None and _is_of_configuration(node, ctx):
+    if ctx.names.qualified(node) is None and _is_of_configuration(node, ctx):
         yield from _read(node, ctx, mapping=False)
 
 
@@ -76,9 +76,9 @@ def _is_of_configuration(node: ast.Attribute, ctx: Context) -> bool:
     if any(_CONFIGURATION.match(part) for part in path.split(".")):
         return True
     outer = ctx.parent(node)
-    if isinstance(outer, ast.Call) and ctx.qualified_name(outer.func) == "torch.device":
-        return isinstance(ctx.kind(node.value), Unknown)
-    made = ctx.assigned_values(node.value) if isinstance(node.value, ast.Name) else []
+    if isinstance(outer, ast.Call) and ctx.names.qualified(outer.func) == "torch.device":
+        return isinstance(ctx.types.kind(node.value), Unknown)
+    made = ctx.names.assigned_values(node.value) if isinstance(node.value, ast.Name) else []
     return any(NAMESPACE.match(dotted(one.func) or "") for one in made if isinstance(one, ast.Call))
 
 
@@ -96,9 +96,9 @@ def _read(node: ast.expr, ctx: Context, *, mapping: bool) -> Iterator[Finding]:
     code = f'"jax" if "cuda" in str({text}) else {text}'
     outer = ctx.parent(node)
     alone = isinstance(outer, ast.Call | ast.keyword | ast.Assign | ast.AnnAssign | ast.Return | ast.Dict)
-    edit = ctx.replace(node, code if alone else f"({code})")
+    edit = ctx.rewrite.replace(node, code if alone else f"({code})")
     title = f'use the torchax device `"jax"` if `{text}` is a CUDA device'
-    fix = ctx.fix(title, edit, applicability=Applicability.UNSAFE)
+    fix = ctx.rewrite.fix(title, edit, applicability=Applicability.UNSAFE)
     yield ctx.finding(
         node, f"`{text}` is read at run time and may name a CUDA device, which raises on a TPU host", fix
     )

@@ -39,16 +39,16 @@ rule = Rule(
 
 @rule.on(ast.Call, named={"Generator"})
 def generator(call: ast.Call, ctx: Context) -> Iterator[Finding]:
-    if ctx.qualified_name(call.func) != "torch.Generator":
+    if ctx.names.qualified(call.func) != "torch.Generator":
         return
     device = next((word.value for word in call.keywords if word.arg == "device"), None)
     if device is None and call.args:
         device = call.args[0]
     if device is None or not _is_accelerator(device, ctx):
         return
-    edit = ctx.replace(call, f"{ctx.text(call.func)}()")
+    edit = ctx.rewrite.replace(call, f"{ctx.text(call.func)}()")
     title = f"replace the generator with a CPU generator, `{ctx.text(call.func)}()`"
-    fix = ctx.fix(title, edit, applicability=Applicability.UNSAFE, serves_cuda=True)
+    fix = ctx.rewrite.fix(title, edit, applicability=Applicability.UNSAFE, serves_cuda=True)
     yield ctx.finding(call, "on a TPU host, `torch.Generator` raises for a CUDA or torchax device", fix)
 
 
@@ -56,7 +56,7 @@ def _is_accelerator(device: ast.expr, ctx: Context) -> bool:
     """Whether the device is a CUDA or torchax device."""
     if isinstance(device, ast.Constant):
         return str(device.value).partition(":")[0] in ("cuda", "jax")
-    kind = ctx.kind(device)
+    kind = ctx.types.kind(device)
     if isinstance(kind, Device) and kind.type:
         return kind.type in ("cuda", "jax")
     return is_formatted_cuda(device) or ctx.devices.holds_literal_device(device)

@@ -54,13 +54,13 @@ _NUMBERS = frozenset({"builtins.int", "torch.distributed.get_rank"})
 
 @rule.on(ast.Call, named={"to"})
 def moved(call: ast.Call, ctx: Context) -> Iterator[Finding]:
-    if not isinstance(call.func, ast.Attribute) or ctx.qualified_name(call.func) is not None:
+    if not isinstance(call.func, ast.Attribute) or ctx.names.qualified(call.func) is not None:
         return
     places = [*call.args[:1], *_given(call)]
     ranked = [place for place in places if _is_local_rank(place, ctx)]
     if not ranked and not any(_is_literal(place) or _is_number(place, ctx) for place in places):
         return
-    receiver = ctx.kind(call.func.value)
+    receiver = ctx.types.kind(call.func.value)
     if isinstance(receiver, Tensor) and not receiver.is_host:
         yield from _numbered(call, places, ctx, receiver.certain)
         return
@@ -69,7 +69,7 @@ def moved(call: ast.Call, ctx: Context) -> Iterator[Finding]:
 
 @rule.on(ast.Call, passing={"device"})
 def made(call: ast.Call, ctx: Context) -> Iterator[Finding]:
-    name = ctx.qualified_name(call.func)
+    name = ctx.names.qualified(call.func)
     if name != "torch.device" and not (isinstance(call.func, ast.Attribute) and call.func.attr == "to"):
         yield from _numbered(call, _given(call), ctx, name is not None)
 
@@ -88,7 +88,7 @@ def _numbered(call: ast.Call, places: list[ast.expr], ctx: Context, known: bool)
 
 def _named(place: ast.expr, ctx: Context, applicability: Applicability) -> Finding:
     title = f'replace the GPU index `{ctx.text(place)}` with the torchax device `"jax"`'
-    fix = ctx.fix(title, ctx.replace(place, '"jax"'), applicability=applicability)
+    fix = ctx.rewrite.fix(title, ctx.rewrite.replace(place, '"jax"'), applicability=applicability)
     return ctx.finding(
         place, f"`{ctx.text(place)}` is a GPU index, which torchax does not accept as a device", fix
     )
@@ -105,9 +105,9 @@ def _is_local_rank(place: ast.expr, ctx: Context) -> bool:
         return False
     values = [place]
     if isinstance(place, ast.Name):
-        values = ctx.assigned_values(place)
+        values = ctx.names.assigned_values(place)
     elif isinstance(place, ast.Attribute):
-        owner = ctx.kind(place.value)
+        owner = ctx.types.kind(place.value)
         assigned = ctx.types.attribute_values(owner.cls, place.attr) if isinstance(owner, Instance) else ()
         values = [value for value, _ in assigned]
     return bool(values) and all(_names_gpu(value, ctx) for value in values)
@@ -118,9 +118,9 @@ def _names_gpu(value: ast.expr, ctx: Context) -> bool:
     match value:
         case ast.Call(func=called):
             parts = (part.value for part in ast.walk(value) if isinstance(part, ast.Constant))
-            return ctx.qualified_name(called) == "builtins.int" and "LOCAL_RANK" in parts
+            return ctx.names.qualified(called) == "builtins.int" and "LOCAL_RANK" in parts
         case ast.BinOp(op=ast.Mod(), right=ast.Call(func=called)):
-            return ctx.qualified_name(called) == "torch.cuda.device_count"
+            return ctx.names.qualified(called) == "torch.cuda.device_count"
         case _:
             return False
 
@@ -130,10 +130,11 @@ def _is_number(place: ast.expr, ctx: Context) -> bool:
 
     That is a rank, a variable that only holds ranks, or a parameter named like one.
     """
-    values = ctx.assigned_values(place) if isinstance(place, ast.Name) else [place]
+    values = ctx.names.assigned_values(place) if isinstance(place, ast.Name) else [place]
     if isinstance(place, ast.Name) and not values:
-        return place.id in _RANKS and isinstance(ctx.kind(place), Unknown)
+        return place.id in _RANKS and isinstance(ctx.types.kind(place), Unknown)
     return bool(values) and all(
-        (isinstance(value, ast.Call) and ctx.qualified_name(value.func) in _NUMBERS) or _names_gpu(value, ctx)
+        (isinstance(value, ast.Call) and ctx.names.qualified(value.func) in _NUMBERS)
+        or _names_gpu(value, ctx)
         for value in values
     )

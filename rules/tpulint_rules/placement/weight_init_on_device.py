@@ -61,11 +61,11 @@ def applied(call: ast.Call, ctx: Context) -> Iterator[Finding]:
         return
     message = f"`{function.id}` initializes parameters on the torchax device, where in-place `normal_` raises"
     edits = (
-        ctx.wrap(base, "", '.to("cpu")'),
-        ctx.wrap(call, "", f".to({device})"),
+        ctx.rewrite.wrap(base, "", '.to("cpu")'),
+        ctx.rewrite.wrap(call, "", f".to({device})"),
     )
     title = f"move `{name}` to the CPU before this call, and back to the device after it"
-    yield ctx.finding(call, message, ctx.fix(title, *edits, applicability=Applicability.UNSAFE))
+    yield ctx.finding(call, message, ctx.rewrite.fix(title, *edits, applicability=Applicability.UNSAFE))
 
 
 def _draws(function: ast.AST) -> bool:

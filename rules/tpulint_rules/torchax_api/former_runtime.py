@@ -86,18 +86,18 @@ def _message(name: str) -> str:
 
 def _as_module(statement: ast.stmt, name: str, ctx: Context) -> Fix | None:
     """The fix that imports the package, and takes from it what the file takes from the former module."""
-    imports = ctx.runtime_import()
+    imports = ctx.rewrite.runtime_import()
     if imports is None:
         return None
-    edits: list[Change] = [*imports, ctx.delete(statement)]
-    for node in ctx.loads(name):
+    edits: list[Change] = [*imports, ctx.rewrite.delete(statement)]
+    for node in ctx.names.loads(name):
         outer = ctx.parent(node)
         if not isinstance(outer, ast.Attribute):
-            edits.append(ctx.replace(node, _MODULES[name]))
+            edits.append(ctx.rewrite.replace(node, _MODULES[name]))
         elif outer.attr == _COMPILED:
-            edits.append(ctx.replace(outer, f"{PACKAGE}.{_compiled(outer, ctx)}"))
+            edits.append(ctx.rewrite.replace(outer, f"{PACKAGE}.{_compiled(outer, ctx)}"))
         else:
-            edits.append(ctx.replace(outer, f"{_MODULES[name]}.{_NAMES.get(outer.attr, outer.attr)}"))
+            edits.append(ctx.rewrite.replace(outer, f"{_MODULES[name]}.{_NAMES.get(outer.attr, outer.attr)}"))
     return _fix(edits, ctx)
 
 
@@ -106,7 +106,7 @@ def _as_names(statement: ast.ImportFrom, ctx: Context) -> Fix:
     wanted: dict[str, None] = {}
     edits: list[Change] = []
     for alias in statement.names:
-        nodes = [*ctx.loads(alias.name)]
+        nodes = [*ctx.names.loads(alias.name)]
         if alias.name == _COMPILED:
             renamed = [_compiled(node, ctx) for node in nodes]
         else:
@@ -114,11 +114,13 @@ def _as_names(statement: ast.ImportFrom, ctx: Context) -> Fix:
             wanted[_NAMES.get(alias.name, alias.name)] = None
         wanted.update(dict.fromkeys(renamed))
         edits += [
-            ctx.replace(node, name) for node, name in zip(nodes, renamed, strict=True) if node.id != name
+            ctx.rewrite.replace(node, name)
+            for node, name in zip(nodes, renamed, strict=True)
+            if node.id != name
         ]
     module = _MODULES[(statement.module or "").rpartition(".")[2]]
     statement_now = f"from {module} import {', '.join(sorted(wanted))}"
-    return _fix([ctx.replace(statement, statement_now), *edits], ctx)
+    return _fix([ctx.rewrite.replace(statement, statement_now), *edits], ctx)
 
 
 def _compiled(node: ast.expr, ctx: Context) -> str:
@@ -130,4 +132,4 @@ def _compiled(node: ast.expr, ctx: Context) -> str:
 
 def _fix(edits: list[Change], ctx: Context) -> Fix:
     title = f"replace the import with that of `{PACKAGE}`, for which `pip install {DISTRIBUTION}` is needed"
-    return ctx.fix(title, *edits, applicability=Applicability.UNSAFE, serves_cuda=True)
+    return ctx.rewrite.fix(title, *edits, applicability=Applicability.UNSAFE, serves_cuda=True)

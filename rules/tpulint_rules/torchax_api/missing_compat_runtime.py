@@ -75,7 +75,7 @@ _WRITTEN_FOR_IT = ("interop", "tensor", "train", "ops", "extract_jax")
 
 @rule.on(ast.Call, named={"enable_globally"})
 def entered(call: ast.Call, ctx: Context) -> Iterator[Finding]:
-    if ctx.qualified_name(call.func) != "torchax.enable_globally" or not ctx.serves_device:
+    if ctx.names.qualified(call.func) != "torchax.enable_globally" or not ctx.program.serves_device:
         return
     if _enters_by_runtime(ctx):
         return
@@ -86,16 +86,16 @@ def entered(call: ast.Call, ctx: Context) -> Iterator[Finding]:
         "numbers, unlike PyTorch"
     )
     title = f"call `{ENABLE}()` instead, which also restores the behavior of PyTorch"
-    yield ctx.finding(call, message, ctx.runtime_fix(title, call))
+    yield ctx.finding(call, message, ctx.rewrite.runtime_fix(title, call))
 
 
 def _enters_by_runtime(ctx: Context) -> bool:
     """Whether the file also calls `torchax_compat.enable()`."""
-    return any(is_runtime_function(at.qualified_name(call.func), ENABLE) for call, at in ctx.calls("enable"))
+    return any(is_runtime_function(at.names.qualified(call.func), ENABLE) for call, at in ctx.calls("enable"))
 
 
 def _is_for_torchax(ctx: Context) -> bool:
     """Whether the program is written for torchax, since it uses `torchax.interop` or the like."""
-    names = [ctx.qualified_name(node) for name in _WRITTEN_FOR_IT for node, _ in ctx.names.attributes(name)]
+    names = [ctx.names.qualified(node) for name in _WRITTEN_FOR_IT for node, _ in ctx.names.attributes(name)]
     wanted = {f"torchax.{name}" for name in _WRITTEN_FOR_IT}
     return not wanted.isdisjoint((*ctx.program.file_imports, *names))

@@ -34,9 +34,9 @@ rule = Rule("TPU907", "import of torchax-compat, which is not installed", module
 
 @rule.on(ast.Call, named={"enable"})
 def enabled(call: ast.Call, ctx: Context) -> Iterator[Finding]:
-    if ctx.qualified_name(call.func) != ENABLE or ctx.program.finds_runtime:
+    if ctx.names.qualified(call.func) != ENABLE or ctx.program.finds_runtime:
         return
-    statement = ctx.first_import(PACKAGE)
+    statement = ctx.names.first_import(PACKAGE)
     if statement is not None:
         message = (
             f"`{PACKAGE}` is not installed, not a dependency of the project, and not in it: run "

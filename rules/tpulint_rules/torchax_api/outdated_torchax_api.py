@@ -144,7 +144,7 @@ def _in_question(node: ast.Import | ast.ImportFrom) -> bool:
 
 @rule.on(ast.Import, where=_in_question)
 def imported(node: ast.Import, ctx: Context) -> Iterator[Finding]:
-    if ctx.is_optional(node):
+    if ctx.names.is_optional_import(node):
         return
     for alias in node.names:
         found = outdated(alias.name)
@@ -152,13 +152,13 @@ def imported(node: ast.Import, ctx: Context) -> Iterator[Finding]:
             name, what = found
             fix = _renamed(node, alias, ctx)
             yield ctx.finding(node, _message(name, what, fix), fix)
-    if ctx.first_import(OTHER_BACKEND) is node:
+    if ctx.names.first_import(OTHER_BACKEND) is node:
         yield _other_backend(node, ctx)
 
 
 @rule.on(ast.ImportFrom, where=_in_question)
 def imported_from(node: ast.ImportFrom, ctx: Context) -> Iterator[Finding]:
-    if node.level or node.module is None or ctx.is_optional(node):
+    if node.level or node.module is None or ctx.names.is_optional_import(node):
         return
     for alias in node.names:
         found = outdated(f"{node.module}.{alias.name}")
@@ -166,23 +166,28 @@ def imported_from(node: ast.ImportFrom, ctx: Context) -> Iterator[Finding]:
             name, what = found
             fix = _moved(node, alias, what, ctx)
             yield ctx.finding(node, _message(name, what, fix), fix)
-    if ctx.first_import(OTHER_BACKEND) is node:
+    if ctx.names.first_import(OTHER_BACKEND) is node:
         yield _other_backend(node, ctx)
 
 
 @rule.on(ast.Attribute, named=_LAST)
 def name(node: ast.Attribute, ctx: Context) -> Iterator[Finding]:
-    qualified = ctx.qualified_name(node)
+    qualified = ctx.names.qualified(node)
     found = outdated(qualified)
-    if qualified is None or found is None or ctx.is_caught(node) or ctx.is_optional(ctx.statement(node)):
+    if (
+        qualified is None
+        or found is None
+        or ctx.devices.is_caught(node)
+        or ctx.names.is_optional_import(ctx.statement(node))
+    ):
         return
     outer = ctx.parent(node)
-    if isinstance(outer, ast.Attribute) and ctx.qualified_name(outer) in NAMES:
+    if isinstance(outer, ast.Attribute) and ctx.names.qualified(outer) in NAMES:
         return
     root: ast.expr = node
     while isinstance(root, ast.Attribute):
         root = root.value
-    origin = ctx.qualified_name(root)
+    origin = ctx.names.qualified(root)
     if origin is None or outdated(origin) is not None:
         return  # its import is reported
     fix = None
@@ -211,29 +216,29 @@ def _renamed(node: ast.Import, alias: ast.alias, ctx: Context) -> Fix | None:
     if head != _OLD_NAME or len(node.names) != 1:
         return None
     name = f"torchax.{rest}" if rest else "torchax"
-    edits = [ctx.replace(node, f"import {name}" + (f" as {alias.asname}" if alias.asname else ""))]
+    edits = [ctx.rewrite.replace(node, f"import {name}" + (f" as {alias.asname}" if alias.asname else ""))]
     if alias.asname is None:
-        if ctx.is_bound("torchax"):
+        if ctx.names.is_bound("torchax"):
             return None
-        edits += [ctx.replace(use, "torchax") for use in ctx.loads(_OLD_NAME)]
+        edits += [ctx.rewrite.replace(use, "torchax") for use in ctx.names.loads(_OLD_NAME)]
     title = f"replace `{alias.name}` with `{name}`"
-    return ctx.fix(title, *edits, applicability=Applicability.UNSAFE)
+    return ctx.rewrite.fix(title, *edits, applicability=Applicability.UNSAFE)
 
 
 def _moved(node: ast.ImportFrom, alias: ast.alias, what: Outdated, ctx: Context) -> Fix | None:
     """The fix that imports a name from its new location, with changes of its uses; else None."""
     if not what.instead:
         return None
-    edits: list[Change] = [ctx.respelled(node, alias, what.instead)]
+    edits: list[Change] = [ctx.rewrite.respelled(node, alias, what.instead)]
     if what.positional or what.keywords:
-        for use in ctx.loads(alias.asname or alias.name):
+        for use in ctx.names.loads(alias.asname or alias.name):
             found = _use(use, what, ctx)
             if found is None:
                 return None
             edits += found
     applicability = Applicability.SAFE if what.exact else Applicability.UNSAFE
     title = f"replace `{node.module}.{alias.name}` with `{what.instead}`"
-    return ctx.fix(title, *edits, applicability=applicability)
+    return ctx.rewrite.fix(title, *edits, applicability=applicability)
 
 
 def _replaced(
@@ -244,12 +249,14 @@ def _replaced(
     if what.instead.startswith(f"{origin}."):
         new = f"{ctx.text(root)}{what.instead.removeprefix(origin)}"
     else:
-        imports = ctx.imports(f"import {what.instead.partition('.')[0]}")
+        imports = ctx.rewrite.imports(f"import {what.instead.partition('.')[0]}")
     if imports is None:
         return None
     applicability = Applicability.SAFE if what.exact else Applicability.UNSAFE
     title = f"replace `{ctx.text(node)}` with `{new}`"
-    return ctx.fix(title, ctx.replace(node, new), *edits, *imports, applicability=applicability)
+    return ctx.rewrite.fix(
+        title, ctx.rewrite.replace(node, new), *edits, *imports, applicability=applicability
+    )
 
 
 def _use(node: ast.expr, what: Outdated, ctx: Context) -> list[Change] | None:
@@ -261,7 +268,7 @@ def _use(node: ast.expr, what: Outdated, ctx: Context) -> list[Change] | None:
         return None
     if call.func is node:
         rest = call.args[1:]
-    elif ctx.qualified_name(call.func) == "functools.partial" and call.args[0] is node:
+    elif ctx.names.qualified(call.func) == "functools.partial" and call.args[0] is node:
         rest = call.args[2:]
     else:
         return None
@@ -270,10 +277,13 @@ def _use(node: ast.expr, what: Outdated, ctx: Context) -> list[Change] | None:
     if starred or len(rest) > len(what.positional) or any(word.arg not in known for word in call.keywords):
         return None
     edits: list[Change] = [
-        ctx.name_argument(argument, name) for argument, name in zip(rest, what.positional, strict=False)
+        ctx.rewrite.name_argument(argument, name)
+        for argument, name in zip(rest, what.positional, strict=False)
     ]
     return edits + [
-        ctx.rename(word, what.keywords[word.arg]) for word in call.keywords if word.arg in what.keywords
+        ctx.rewrite.rename(word, what.keywords[word.arg])
+        for word in call.keywords
+        if word.arg in what.keywords
     ]
 
 
@@ -282,21 +292,21 @@ def _use(node: ast.expr, what: Outdated, ctx: Context) -> list[Change] | None:
 
 @rule.on(ast.Call, named=frozenset({"partial", *(name.rpartition(".")[2] for name in KEYWORDS)}))
 def keyword(call: ast.Call, ctx: Context) -> Iterator[Finding]:
-    partial = bool(call.args) and ctx.qualified_name(call.func) == "functools.partial"
+    partial = bool(call.args) and ctx.names.qualified(call.func) == "functools.partial"
     callee = call.args[0] if partial else call.func
-    renamed = KEYWORDS.get(ctx.qualified_name(callee) or "", {})
+    renamed = KEYWORDS.get(ctx.names.qualified(callee) or "", {})
     for word in call.keywords:
         if word.arg in renamed:
             new = renamed[word.arg]
             title = f"rename the argument `{word.arg}` to `{new}`"
-            fix = ctx.fix(title, ctx.rename(word, new))
+            fix = ctx.rewrite.fix(title, ctx.rewrite.rename(word, new))
             message = f"`{ctx.text(callee)}` no longer accepts the argument `{word.arg}`"
             yield ctx.finding(word.value, message, fix)
 
 
 @rule.on(ast.Call, named=frozenset(name.rpartition(".")[2] for name in NEEDED))
 def needed(call: ast.Call, ctx: Context) -> Iterator[Finding]:
-    name = ctx.qualified_name(call.func)
+    name = ctx.names.qualified(call.func)
     if name not in NEEDED or any(word.arg is None for word in call.keywords):
         return
     position, arguments = NEEDED[name]
@@ -308,27 +318,27 @@ def needed(call: ast.Call, ctx: Context) -> Iterator[Finding]:
         words = " and ".join(f"`{argument}`" for argument in missing)
         text = ", ".join(f"{argument}={value}" for argument, value in missing.items())
         noun = "argument" if len(missing) == 1 else "arguments"
-        fix = ctx.fix(f"add the required {noun} `{text}`", _appended(call, text, ctx))
+        fix = ctx.rewrite.fix(f"add the required {noun} `{text}`", _appended(call, text, ctx))
         yield ctx.finding(call, f"`{name.rpartition('.')[2]}` requires the {noun} {words} in jax 0.10.2", fix)
 
 
 @rule.on(ast.Call, named={"make_mesh"})
 def mesh(call: ast.Call, ctx: Context) -> Iterator[Finding]:
-    if ctx.qualified_name(call.func) != "jax.make_mesh" or len(call.args) > 2:
+    if ctx.names.qualified(call.func) != "jax.make_mesh" or len(call.args) > 2:
         return
     if any(word.arg in (None, "axis_types") for word in call.keywords):
         return
     names = next((word.value for word in call.keywords if word.arg == "axis_names"), None)
     if len(call.args) == 2:
         names = call.args[1]
-    imports = ctx.imports("import jax")
+    imports = ctx.rewrite.imports("import jax")
     fix = None
     if isinstance(names, ast.Tuple | ast.List) and names.elts and imports is not None:
         times = f" * {len(names.elts)}" if len(names.elts) > 1 else ""
         text = f"axis_types=(jax.sharding.AxisType.Auto,){times}"
         edit = _appended(call, text, ctx)
         title = "add `axis_types` with `AxisType.Auto` for each axis"
-        fix = ctx.fix(title, edit, *imports, applicability=Applicability.UNSAFE)
+        fix = ctx.rewrite.fix(title, edit, *imports, applicability=Applicability.UNSAFE)
     message = (
         "`jax.make_mesh` creates `AxisType.Explicit` axes in jax 0.10.2, "
         "which torch operations do not support"
@@ -338,10 +348,10 @@ def mesh(call: ast.Call, ctx: Context) -> Iterator[Finding]:
 
 @rule.on(ast.Call, named={"compile"})
 def compiled(call: ast.Call, ctx: Context) -> Iterator[Finding]:
-    if ctx.qualified_name(call.func) != "torchax.compile" or not call.args:
+    if ctx.names.qualified(call.func) != "torchax.compile" or not call.args:
         return
     options = call.args[1] if len(call.args) > 1 else next((w.value for w in call.keywords), None)
-    if not isinstance(options, ast.Call) or ctx.qualified_name(options.func) != "torchax.CompileOptions":
+    if not isinstance(options, ast.Call) or ctx.names.qualified(options.func) != "torchax.CompileOptions":
         return
     given = {word.arg: word.value for word in options.keywords}
     mode = given.get("mode")
@@ -349,16 +359,16 @@ def compiled(call: ast.Call, ctx: Context) -> Iterator[Finding]:
         yield ctx.finding(
             mode, f"`torchax.compile` raises for the mode `{ctx.text(mode)}`; remove the argument `mode`"
         )
-    elif "jax_jit_kwargs" in given and not ctx.is_function(call.args[0]):
+    elif "jax_jit_kwargs" in given and not ctx.names.is_function(call.args[0]):
         yield from _static_arguments(given["jax_jit_kwargs"], ctx)
     elif "jax_jit_kwargs" in given:
         arguments = f"{ctx.text(call.args[0])}, kwargs_for_jax_jit={ctx.text(given['jax_jit_kwargs'])}"
         base = ctx.text(call.func).removesuffix("compile")
         fix = None
         if base.endswith("."):
-            edits = (ctx.replace(call, f"{base}interop.jax_jit({arguments})"),)
+            edits = (ctx.rewrite.replace(call, f"{base}interop.jax_jit({arguments})"),)
             title = "replace `torchax.compile` with `torchax.interop.jax_jit`, which accepts these options"
-            fix = ctx.fix(title, *edits, applicability=Applicability.UNSAFE)
+            fix = ctx.rewrite.fix(title, *edits, applicability=Applicability.UNSAFE)
         message = (
             "`torchax.compile` ignores `CompileOptions` for functions (not for modules), without an error"
         )
@@ -374,9 +384,9 @@ def _static_arguments(given: ast.expr, ctx: Context) -> Iterator[Finding]:
         numbers = value.elts if isinstance(value, ast.Tuple | ast.List) else [value]
         counted = [n.value for n in numbers if isinstance(n, ast.Constant) and isinstance(n.value, int)]
         if len(counted) == len(numbers) and any(number in (0, 1) for number in counted):
-            edits = (ctx.replace(n, str(i + 2)) for n, i in zip(numbers, counted, strict=True))
+            edits = (ctx.rewrite.replace(n, str(i + 2)) for n, i in zip(numbers, counted, strict=True))
             title = "add 2 to each index in `static_argnums`, to skip the parameters and buffers"
-            fix = ctx.fix(title, *edits, applicability=Applicability.UNSAFE)
+            fix = ctx.rewrite.fix(title, *edits, applicability=Applicability.UNSAFE)
             message = (
                 "arguments 0 and 1 of a compiled module are its parameters and its buffers, not its inputs"
             )
@@ -386,26 +396,26 @@ def _static_arguments(given: ast.expr, ctx: Context) -> Iterator[Finding]:
 @rule.on(ast.Constant, named={"_elem"})
 def whole_tensors_only(node: ast.Constant, ctx: Context) -> Iterator[Finding]:
     call = ctx.parent(node)
-    if not isinstance(call, ast.Call) or ctx.qualified_name(call.func) != "builtins.hasattr":
+    if not isinstance(call, ast.Call) or ctx.names.qualified(call.func) != "builtins.hasattr":
         return
-    value, imports = call.args[0], ctx.imports("import torch")
-    if is_name(value, "self") or ctx.imports("import torchax") != () or imports is None:
+    value, imports = call.args[0], ctx.rewrite.imports("import torch")
+    if is_name(value, "self") or ctx.rewrite.imports("import torchax") != () or imports is None:
         return
     text = ctx.text(value)
-    code = f'isinstance({text}, torch.Tensor) and {ctx.operand(value)}.device.type == "jax"'
+    code = f'isinstance({text}, torch.Tensor) and {ctx.rewrite.operand(value)}.device.type == "jax"'
     outer = ctx.parent(call)
     if isinstance(outer, ast.UnaryOp | ast.BoolOp | ast.Compare):
         code = f"({code})"
-    edit = ctx.replace(call, code)
+    edit = ctx.rewrite.replace(call, code)
     title = 'replace the check for `_elem` with a check for the device type `"jax"`'
-    fix = ctx.fix(title, edit, *imports, applicability=Applicability.UNSAFE)
+    fix = ctx.rewrite.fix(title, edit, *imports, applicability=Applicability.UNSAFE)
     message = "this check misses slices of torchax tensors, because a slice has no attribute `_elem`"
     yield ctx.finding(call, message, fix)
 
 
 def _appended(call: ast.Call, text: str, ctx: Context) -> Change:
     """The edit that adds an argument at the end of a call."""
-    return ctx.add_argument(call, text)
+    return ctx.rewrite.add_argument(call, text)
 
 
 # settings
@@ -422,7 +432,7 @@ def _sets(node: ast.Attribute) -> bool:
 @rule.on(ast.Attribute, where=_sets)
 def setting(node: ast.Attribute, ctx: Context) -> Iterator[Finding]:
     if node.attr == "_mesh":
-        if ctx.kind(node.value) == _ENVIRONMENT:
+        if ctx.types.kind(node.value) == _ENVIRONMENT:
             yield ctx.finding(
                 node,
                 "torchax does not read `_mesh` of its environment; shard tensors with `apply_jax_` instead",
@@ -430,13 +440,13 @@ def setting(node: ast.Attribute, ctx: Context) -> Iterator[Finding]:
         return
     assert isinstance(node.value, ast.Attribute)
     statement = ctx.statement(node)
-    if ctx.kind(node.value.value) != _ENVIRONMENT or not isinstance(statement, ast.Assign):
+    if ctx.types.kind(node.value.value) != _ENVIRONMENT or not isinstance(statement, ast.Assign):
         return
     fix = None
     if len(statement.targets) == 1 and isinstance(statement.value, ast.Constant):
-        delete = ctx.delete(statement)
+        delete = ctx.rewrite.delete(statement)
         title = f"remove the assignment to `{node.attr}`"
-        fix = ctx.fix(title, delete, applicability=Applicability.UNSAFE)
+        fix = ctx.rewrite.fix(title, delete, applicability=Applicability.UNSAFE)
     yield ctx.finding(
         node, f"torchax 0.0.14 has no option `{node.attr}`, so this assignment has no effect", fix
     )
@@ -447,10 +457,12 @@ def variable(node: ast.Constant, ctx: Context) -> Iterator[Finding]:
     outer = ctx.parent(node)
     value: ast.expr | None = None
     statement = ctx.statement(node)
-    if isinstance(outer, ast.Subscript) and ctx.qualified_name(outer.value) == "os.environ":
+    if isinstance(outer, ast.Subscript) and ctx.names.qualified(outer.value) == "os.environ":
         if isinstance(statement, ast.Assign) and outer in statement.targets:
             value = statement.value
-    elif isinstance(outer, ast.Call) and ctx.qualified_name(outer.func) in _READERS and outer.args[0] is node:
+    elif (
+        isinstance(outer, ast.Call) and ctx.names.qualified(outer.func) in _READERS and outer.args[0] is node
+    ):
         value = outer.args[1] if len(outer.args) > 1 else None
     else:
         return
@@ -458,11 +470,11 @@ def variable(node: ast.Constant, ctx: Context) -> Iterator[Finding]:
     new = VARIABLES[name]
     fix = None
     if new:
-        edits = [ctx.replace(node, ctx.quoted(new, node))]
+        edits = [ctx.rewrite.replace(node, ctx.rewrite.quoted(new, node))]
         if isinstance(value, ast.Constant) and value.value in ("gpu", "cuda"):
-            edits.append(ctx.replace(value, ctx.quoted("tpu,cpu", value)))
-        fix = ctx.fix(f"replace `{name}` with `{new}`", *edits, applicability=Applicability.UNSAFE)
+            edits.append(ctx.rewrite.replace(value, ctx.rewrite.quoted("tpu,cpu", value)))
+        fix = ctx.rewrite.fix(f"replace `{name}` with `{new}`", *edits, applicability=Applicability.UNSAFE)
     elif isinstance(statement, ast.Assign) and isinstance(value, ast.Constant):
         title = f"remove the assignment to `{name}`"
-        fix = ctx.fix(title, ctx.delete(statement), applicability=Applicability.UNSAFE)
+        fix = ctx.rewrite.fix(title, ctx.rewrite.delete(statement), applicability=Applicability.UNSAFE)
     yield ctx.finding(node, f"JAX does not read the environment variable `{name}`", fix)

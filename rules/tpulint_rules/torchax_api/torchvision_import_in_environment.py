@@ -61,7 +61,7 @@ def imported_from(node: ast.ImportFrom, ctx: Context) -> Iterator[Finding]:
 
 def _found(node: ast.stmt, ctx: Context) -> Iterator[Finding]:
     is_entered = _is_first(node, ctx) and (_is_entered_around(node, ctx) or _is_entered_before(node, ctx))
-    if is_entered and not ctx.runtime_handles("imports of torchvision"):
+    if is_entered and not ctx.program.runtime_handles("imports of torchvision"):
         message = (
             "`torchvision` cannot be imported inside the torchax environment; "
             "import it before the program enters the environment"
@@ -71,7 +71,7 @@ def _found(node: ast.stmt, ctx: Context) -> Iterator[Finding]:
 
 def _is_first(node: ast.stmt, ctx: Context) -> bool:
     """Whether this is the first import of torchvision at the top of the file."""
-    first = ctx.first_import("torchvision")
+    first = ctx.names.first_import("torchvision")
     return first is None or first is node or first.lineno > node.lineno
 
 
@@ -81,7 +81,7 @@ def _is_entered_around(node: ast.stmt, ctx: Context) -> bool:
         if isinstance(outer, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
             return False
         if isinstance(outer, ast.With) and any(
-            ctx.kind(item.context_expr) == _ENVIRONMENT for item in outer.items
+            ctx.types.kind(item.context_expr) == _ENVIRONMENT for item in outer.items
         ):
             return True
     return False
@@ -89,11 +89,11 @@ def _is_entered_around(node: ast.stmt, ctx: Context) -> bool:
 
 def _is_entered_before(node: ast.stmt, ctx: Context) -> bool:
     """Whether `torchax.enable_globally()` is called before the import."""
-    if not ctx.is_import_time:
+    if not ctx.program.is_import_time:
         return False
-    entered = ctx.top_level_calls("enable_globally")
+    entered = ctx.names.top_level_calls("enable_globally")
     return any(
-        ctx.qualified_name(call.func) == "torchax.enable_globally"
+        ctx.names.qualified(call.func) == "torchax.enable_globally"
         and call.lineno < node.lineno
         and ctx.statement(call) in ctx.tree.body
         for call in entered

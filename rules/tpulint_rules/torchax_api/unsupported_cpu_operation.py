@@ -96,7 +96,7 @@ _METHODS = frozenset({"where", "quantile", "nanquantile", "cov", "corrcoef"})
 
 @rule.on(ast.Call, named=frozenset(name.rpartition(".")[2] for name in _OPERATIONS))
 def operation(call: ast.Call, ctx: Context) -> Iterator[Finding]:
-    name, operands = ctx.qualified_name(call.func), list(call.args)
+    name, operands = ctx.names.qualified(call.func), list(call.args)
     if name is None and isinstance(call.func, ast.Attribute) and call.func.attr in _METHODS:
         name = f"torch.{call.func.attr}"
         # `x.where(mask, y)` is `torch.where(mask, x, y)`.
@@ -104,12 +104,12 @@ def operation(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     if name not in _OPERATIONS or len(operands) < _OPERATIONS[name] or not _may_be_in_environment(call, ctx):
         return
     operands = operands[: _OPERATIONS[name]]
-    numbers = [operand for operand in operands if isinstance(ctx.kind(operand), Static)]
+    numbers = [operand for operand in operands if isinstance(ctx.types.kind(operand), Static)]
     if bool(numbers) != (name in _OF_NUMBERS):
         return
     if not all(_is_on_host(operand, ctx) for operand in operands if operand not in numbers):
         return
-    if not ctx.runtime_handles(_HANDLED, name):
+    if not ctx.program.runtime_handles(_HANDLED, name):
         short = name.rpartition(".")[2]
         message = f"in the torchax environment, `{short}` of CPU tensors raises"
         message += (
@@ -120,13 +120,15 @@ def operation(call: ast.Call, ctx: Context) -> Iterator[Finding]:
 
 @rule.on(ast.Call, named={"pad_sequence"})
 def padded(call: ast.Call, ctx: Context) -> Iterator[Finding]:
-    if ctx.qualified_name(call.func) != "torch.nn.utils.rnn.pad_sequence" or not call.args:
+    if ctx.names.qualified(call.func) != "torch.nn.utils.rnn.pad_sequence" or not call.args:
         return
-    if ctx.trace_path is not None or not ctx.serves_device:
+    if ctx.trace.path is not None or not ctx.program.serves_device:
         return
-    kind = ctx.kind(call.args[0])
+    kind = ctx.types.kind(call.args[0])
     is_host = isinstance(kind, Several) and isinstance(kind.element, Tensor) and kind.element.is_host
-    if (is_host or _collates(ctx)) and not ctx.runtime_handles(_HANDLED, "torch.nn.utils.rnn.pad_sequence"):
+    if (is_host or _collates(ctx)) and not ctx.program.runtime_handles(
+        _HANDLED, "torch.nn.utils.rnn.pad_sequence"
+    ):
         yield ctx.finding(
             call,
             "`pad_sequence` of CPU tensors returns only zeros under torchax; pad with `F.pad` instead",
@@ -147,22 +149,22 @@ def _collates(ctx: Context) -> bool:
 
 def _may_be_in_environment(call: ast.Call, ctx: Context) -> bool:
     """Whether the code may run in the torchax environment."""
-    return (ctx.trace_path is not None or ctx.serves_device) and not ctx.only_with_cuda(call)
+    return (ctx.trace.path is not None or ctx.program.serves_device) and not ctx.devices.only_with_cuda(call)
 
 
 def _is_on_host(node: ast.expr, ctx: Context) -> bool:
     """Whether an operand is a CPU tensor with dimensions."""
-    kind = ctx.kind(node)
+    kind = ctx.types.kind(node)
     return isinstance(kind, Tensor) and kind.is_host and not kind.scalar
 
 
 def _as_tensors(numbers: list[ast.expr], first: ast.expr, name: str, ctx: Context) -> Fix | None:
-    imports, dtype = ctx.imports("import torch"), ""
+    imports, dtype = ctx.rewrite.imports("import torch"), ""
     if name != "torch.where":
         if not isinstance(first, ast.Name | ast.Attribute):
             return None
         dtype = f", dtype={ctx.text(first)}.dtype"
     if imports is None:
         return None
-    edits = [ctx.replace(number, f"torch.tensor({ctx.text(number)}{dtype})") for number in numbers]
-    return ctx.fix("replace the Python scalar with `torch.tensor(...)`", *edits, *imports)
+    edits = [ctx.rewrite.replace(number, f"torch.tensor({ctx.text(number)}{dtype})") for number in numbers]
+    return ctx.rewrite.fix("replace the Python scalar with `torch.tensor(...)`", *edits, *imports)

@@ -178,12 +178,12 @@ _BY_JAX = f"add the runtime {DISTRIBUTION}, which computes the derivative with J
 
 @rule.on(ast.Call, named=frozenset(name.rpartition(".")[2] for name in JACOBIANS))
 def jacobian(call: ast.Call, ctx: Context) -> Iterator[Finding]:
-    name = ctx.qualified_name(call.func)
-    if name not in JACOBIANS or ctx.runtime_handles("derivatives of `torch.func`", name):
+    name = ctx.names.qualified(call.func)
+    if name not in JACOBIANS or ctx.program.runtime_handles("derivatives of `torch.func`", name):
         return
     fix = None
     if _has_program(ctx):
-        fix = ctx.runtime_fix(_BY_JAX)
+        fix = ctx.rewrite.runtime_fix(_BY_JAX)
     elif len(call.args) == 1 and {word.arg for word in call.keywords} <= {"argnums"}:
         argnums = "".join(f", argnums={ctx.text(word.value)}" for word in call.keywords)
         function = f"torchax.interop.jax_view({ctx.text(call.args[0])})"
@@ -194,19 +194,21 @@ def jacobian(call: ast.Call, ctx: Context) -> Iterator[Finding]:
 
 def _has_program(ctx: Context) -> bool:
     """Whether the file belongs to the program of a script, which uses a device."""
-    return ctx.serves_device and ctx.program.is_of_script
+    return ctx.program.serves_device and ctx.program.is_of_script
 
 
 @rule.on(ast.Call, named=frozenset(name.rpartition(".")[2] for name in AT_INPUTS))
 def at_inputs(call: ast.Call, ctx: Context) -> Iterator[Finding]:
-    name = ctx.qualified_name(call.func)
-    if name not in AT_INPUTS or ctx.runtime_handles("derivatives of `torch.autograd.functional`", name):
+    name = ctx.names.qualified(call.func)
+    if name not in AT_INPUTS or ctx.program.runtime_handles(
+        "derivatives of `torch.autograd.functional`", name
+    ):
         return
     fix = None
     does, new = AT_INPUTS[name]
     if _has_program(ctx):
-        fix = ctx.runtime_fix(_BY_JAX)
-    elif new and len(call.args) == 2 and not call.keywords and ctx.kind(call.args[1]).is_tensor:
+        fix = ctx.rewrite.runtime_fix(_BY_JAX)
+    elif new and len(call.args) == 2 and not call.keywords and ctx.types.kind(call.args[1]).is_tensor:
         function, at = (ctx.text(argument) for argument in call.args)
         text = f"torchax.interop.torch_view({new}(torchax.interop.jax_view({function})))({at})"
         fix = _replaced(call, text, new, ctx)
@@ -215,7 +217,7 @@ def at_inputs(call: ast.Call, ctx: Context) -> Iterator[Finding]:
 
 @rule.on(ast.Call, named=frozenset(name.rpartition(".")[2] for name in BRANCHES))
 def branch(call: ast.Call, ctx: Context) -> Iterator[Finding]:
-    name = ctx.qualified_name(call.func)
+    name = ctx.names.qualified(call.func)
     if name not in BRANCHES:
         return
     fix = None
@@ -233,10 +235,10 @@ def branch(call: ast.Call, ctx: Context) -> Iterator[Finding]:
 
 @rule.on(ast.Call, named=frozenset(name.rpartition(".")[2] for name in FORKS))
 def fork(call: ast.Call, ctx: Context) -> Iterator[Finding]:
-    if ctx.qualified_name(call.func) in FORKS and not call.args and not call.keywords:
-        edit = ctx.add_argument(call, "devices=[]")
+    if ctx.names.qualified(call.func) in FORKS and not call.args and not call.keywords:
+        edit = ctx.rewrite.add_argument(call, "devices=[]")
         title = "add `devices=[]`, so that `fork_rng` restores only the random state of the CPU"
-        fix = ctx.fix(title, edit, applicability=Applicability.UNSAFE)
+        fix = ctx.rewrite.fix(title, edit, applicability=Applicability.UNSAFE)
         yield ctx.finding(call, "`fork_rng()` raises after `import torchax`", fix)
 
 
@@ -257,14 +259,14 @@ def inference_itself(node: ast.Attribute, ctx: Context) -> Iterator[Finding]:
 
 
 def _inference(node: ast.expr, function: ast.expr, new: str | None, ctx: Context) -> Iterator[Finding]:
-    if ctx.qualified_name(function) != "torch.inference_mode" or not ctx.serves_device:
+    if ctx.names.qualified(function) != "torch.inference_mode" or not ctx.program.serves_device:
         return
-    imports = ctx.imports("import torch")
+    imports = ctx.rewrite.imports("import torch")
     fix = None
     if new is not None and imports is not None:
-        edit = ctx.replace(node, new)
+        edit = ctx.rewrite.replace(node, new)
         title = "replace `torch.inference_mode` with `torch.no_grad`"
-        fix = ctx.fix(title, edit, *imports, applicability=Applicability.SAFE)
+        fix = ctx.rewrite.fix(title, edit, *imports, applicability=Applicability.SAFE)
     message = (
         "under `torch.inference_mode`, convolutions, normalization and many other operations raise on torchax"
     )
@@ -273,7 +275,7 @@ def _inference(node: ast.expr, function: ast.expr, new: str | None, ctx: Context
 
 @rule.on(ast.Call, named={"autocast"})
 def autocast(call: ast.Call, ctx: Context) -> Iterator[Finding]:
-    if ctx.qualified_name(call.func) == "torchax.amp.autocast":
+    if ctx.names.qualified(call.func) == "torchax.amp.autocast":
         message = (
             "`torchax.amp.autocast` leaves `nn.Linear` and convolutions in float32; "
             "convert the model with `.to(torch.bfloat16)` instead"
@@ -283,15 +285,15 @@ def autocast(call: ast.Call, ctx: Context) -> Iterator[Finding]:
 
 @rule.on(ast.Call, named={"new_tensor"})
 def without_data(call: ast.Call, ctx: Context) -> Iterator[Finding]:
-    if not isinstance(call.func, ast.Attribute) or ctx.qualified_name(call.func) is not None:
+    if not isinstance(call.func, ast.Attribute) or ctx.names.qualified(call.func) is not None:
         return
     tensor = call.func.value
     if _is_other(tensor, ctx) or not _may_be_in_environment(call, ctx):
         return
-    if call.args and ctx.kind(call.args[0]).is_tensor:
+    if call.args and ctx.types.kind(call.args[0]).is_tensor:
         return  # which works
     fix = _made_alike(call, tensor, ctx)
-    if fix is None and ctx.runtime_handles("`new_tensor`"):
+    if fix is None and ctx.program.runtime_handles("`new_tensor`"):
         return
     message = "`new_tensor` creates a tensor without data under torchax; operations on this tensor raise"
     yield ctx.finding(call, message, fix)
@@ -302,7 +304,7 @@ def without_data(call: ast.Call, ctx: Context) -> Iterator[Finding]:
 )
 def of_list(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     """`x.new([1.0, 2.0])`; of sizes, and of an array, it works."""
-    if not isinstance(call.func, ast.Attribute) or not ctx.kind(call.func.value).is_tensor:
+    if not isinstance(call.func, ast.Attribute) or not ctx.types.kind(call.func.value).is_tensor:
         return
     if not _is_other(call.func.value, ctx) and _may_be_in_environment(call, ctx):
         message = (
@@ -316,7 +318,7 @@ def copied(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     given = {word.arg: ctx.text(word.value) for word in call.keywords}
     if len(call.args) != 1 or given.keys() & {"device", None}:
         return
-    if ctx.qualified_name(call.func) != "torch.tensor" or ctx.only_with_cuda(call):
+    if ctx.names.qualified(call.func) != "torch.tensor" or ctx.devices.only_with_cuda(call):
         return
     data = call.args[0]
     message = (
@@ -324,13 +326,13 @@ def copied(call: ast.Call, ctx: Context) -> Iterator[Finding]:
         "operations on this tensor raise"
     )
     if _is_on_device(data, ctx) and not _is_maybe_list(data, ctx):
-        code = f"{ctx.operand(data)}.detach().clone()"
+        code = f"{ctx.rewrite.operand(data)}.detach().clone()"
         code += f".to({given['dtype']})" if "dtype" in given else ""
         code += f".requires_grad_({given['requires_grad']})" if "requires_grad" in given else ""
         title = "replace `torch.tensor` with `detach().clone()`"
-        fix = ctx.fix(title, ctx.replace(call, code)) if "pin_memory" not in given else None
+        fix = ctx.rewrite.fix(title, ctx.rewrite.replace(call, code)) if "pin_memory" not in given else None
         yield ctx.finding(call, message.format(ctx.text(data)), fix)
-    elif isinstance(data, ast.List | ast.Tuple) and ctx.trace_path is None and _all_on_device(data, ctx):
+    elif isinstance(data, ast.List | ast.Tuple) and ctx.trace.path is None and _all_on_device(data, ctx):
         message = message.replace("device tensor", "device tensors")
         yield ctx.finding(call, message.format(ctx.text(data)), _stacked(call, data, ctx))
 
@@ -338,80 +340,82 @@ def copied(call: ast.Call, ctx: Context) -> Iterator[Finding]:
 @rule.on(ast.Call, named={"as_tensor"})
 def as_another(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     given = {word.arg: word.value for word in call.keywords}
-    if ctx.qualified_name(call.func) != "torch.as_tensor" or len(call.args) != 1:
+    if ctx.names.qualified(call.func) != "torch.as_tensor" or len(call.args) != 1:
         return
     data = call.args[0]
-    if given.keys() != {"dtype", "device"} or not ctx.kind(data).is_tensor or _is_maybe_list(data, ctx):
+    if given.keys() != {"dtype", "device"} or not ctx.types.kind(data).is_tensor or _is_maybe_list(data, ctx):
         return
     if ctx.devices.may_be_made_on_device(call) and _may_be_in_environment(call, ctx):
         code = ", ".join(f"{name}={ctx.text(given[name])}" for name in ("device", "dtype"))
         title = "replace `torch.as_tensor` with `.to(device=..., dtype=...)`"
-        fix = ctx.fix(title, ctx.replace(call, f"{ctx.operand(data)}.to({code})"))
+        fix = ctx.rewrite.fix(title, ctx.rewrite.replace(call, f"{ctx.rewrite.operand(data)}.to({code})"))
         message = "under torchax, `torch.as_tensor` of a tensor raises if both `dtype` and `device` are given"
         yield ctx.finding(call, message, fix)
 
 
 @rule.on(ast.Call, named={"tensor"})
 def of_array(call: ast.Call, ctx: Context) -> Iterator[Finding]:
-    if ctx.qualified_name(call.func) != "torch.tensor" or len(call.args) != 1:
+    if ctx.names.qualified(call.func) != "torch.tensor" or len(call.args) != 1:
         return
     if {word.arg for word in call.keywords} & {"dtype", None}:
         return
     dtype = ctx.types.dtype_of_array(call.args[0])
     if dtype is None or not ctx.devices.may_be_made_on_device(call):
         return
-    imports = ctx.imports("import torch")
+    imports = ctx.rewrite.imports("import torch")
     if imports is not None and _may_be_in_environment(call, ctx):
-        edit = ctx.add_argument(call, f"dtype={dtype}", 1)
+        edit = ctx.rewrite.add_argument(call, f"dtype={dtype}", 1)
         message = (
             f"under torchax, `torch.tensor` makes a float32 tensor of this `{dtype}` data, without an error"
         )
-        yield ctx.finding(call, message, ctx.fix(f"add `dtype={dtype}` to `torch.tensor`", edit, *imports))
+        yield ctx.finding(
+            call, message, ctx.rewrite.fix(f"add `dtype={dtype}` to `torch.tensor`", edit, *imports)
+        )
 
 
 @rule.on(ast.Call, named={"jax_jit"})
 def jitted_module(call: ast.Call, ctx: Context) -> Iterator[Finding]:
-    if ctx.qualified_name(call.func) != "torchax.interop.jax_jit" or not call.args:
+    if ctx.names.qualified(call.func) != "torchax.interop.jax_jit" or not call.args:
         return
-    if not ctx.is_module(ctx.kind(call.args[0])) and not _is_transform(call.args[0], ctx):
+    if not ctx.types.is_module(ctx.types.kind(call.args[0])) and not _is_transform(call.args[0], ctx):
         return
-    fix, imports = None, ctx.imports("import torchax")
+    fix, imports = None, ctx.rewrite.imports("import torchax")
     if len(call.args) == 1 and not call.keywords and imports is not None:
-        edit = ctx.replace(call.func, "torchax.compile")
+        edit = ctx.rewrite.replace(call.func, "torchax.compile")
         title = "replace `jax_jit` with `torchax.compile`, which accepts a module"
-        fix = ctx.fix(title, edit, *imports, applicability=Applicability.UNSAFE)
+        fix = ctx.rewrite.fix(title, edit, *imports, applicability=Applicability.UNSAFE)
     yield ctx.finding(call, "`jax_jit` passes JAX arrays to the module, but the module expects tensors", fix)
 
 
 @rule.on(ast.Attribute, named={"apply"})
 def own_gradient(node: ast.Attribute, ctx: Context) -> Iterator[Finding]:
-    cls = ctx.qualified_name(node.value) or ""
+    cls = ctx.names.qualified(node.value) or ""
     if not ctx.types.defines_class(cls) or AUTOGRAD_FUNCTIONS.isdisjoint(ctx.types.ancestors(cls)):
         return
     path = ctx.trace.path_to(f"{cls}.forward")
     if path is None or _GRADIENTS not in path.steps[0].label or not ctx.types.defines_method(cls, "backward"):
         return
-    if ctx.runtime_handles("custom `backward` under transforms of JAX"):
+    if ctx.program.runtime_handles("custom `backward` under transforms of JAX"):
         return
     name = ctx.text(node.value)
     message = f"JAX differentiates `{name}.forward` itself and never calls `{name}.backward`"
     title = f"add the runtime {DISTRIBUTION}, which makes JAX call `{name}.backward`"
-    fix = ctx.runtime_fix(title)
+    fix = ctx.rewrite.runtime_fix(title)
     yield ctx.finding(node, message, fix)
 
 
 def _is_transform(node: ast.expr, ctx: Context) -> bool:
     """Whether the expression is a transform of `torchvision.transforms.v2`, which is a module."""
-    values = ctx.assigned_values(node) if isinstance(node, ast.Name | ast.Attribute) else [node]
+    values = ctx.names.assigned_values(node) if isinstance(node, ast.Name | ast.Attribute) else [node]
     if len(values) != 1 or not isinstance(values[0], ast.Call):
         return False
-    name = ctx.qualified_name(values[0].func) or ""
+    name = ctx.names.qualified(values[0].func) or ""
     return name.startswith("torchvision.transforms.v2.") and name.rpartition(".")[2][:1].isupper()
 
 
 def _is_on_device(node: ast.expr, ctx: Context) -> bool:
     """Whether the value is known to be a tensor that may be on the device."""
-    return ctx.kind(node).is_traced and (ctx.trace_path is not None or ctx.serves_device)
+    return ctx.types.kind(node).is_traced and (ctx.trace.path is not None or ctx.program.serves_device)
 
 
 def _all_on_device(data: ast.List | ast.Tuple, ctx: Context) -> bool:
@@ -421,39 +425,39 @@ def _all_on_device(data: ast.List | ast.Tuple, ctx: Context) -> bool:
 
 def _is_maybe_list(data: ast.expr, ctx: Context) -> bool:
     """Whether the tensor is a parameter that may also receive a list."""
-    if not ctx.is_parameter(data) or not isinstance(data, ast.Name):
+    if not ctx.names.is_parameter(data) or not isinstance(data, ast.Name):
         return False
-    path = ctx.trace_path
+    path = ctx.trace.path
     if path is not None and path.certainty is Certainty.JIT:
         return False
-    kinds = [there.kind(value) for value, there in ctx.handed(data)]
+    kinds = [there.types.kind(value) for value, there in ctx.passed(data)]
     return not kinds or not all(kind.is_tensor for kind in kinds)
 
 
 def _stacked(call: ast.Call, data: ast.List | ast.Tuple, ctx: Context) -> Fix | None:
-    kinds = [kind for item in data.elts if isinstance(kind := ctx.kind(item), Tensor) and kind.scalar]
+    kinds = [kind for item in data.elts if isinstance(kind := ctx.types.kind(item), Tensor) and kind.scalar]
     torch, dot, _ = ctx.text(call.func).rpartition(".")
     if call.keywords or len(kinds) < len(data.elts) or len({kind.dtype for kind in kinds}) > 1 or not dot:
         return None
-    edit = ctx.replace(call, f"{torch}.stack({ctx.text(data)}).detach().cpu()")
+    edit = ctx.rewrite.replace(call, f"{torch}.stack({ctx.text(data)}).detach().cpu()")
     title = "replace `torch.tensor` with `torch.stack(...).detach().cpu()`"
-    return ctx.fix(title, edit, applicability=Applicability.UNSAFE)
+    return ctx.rewrite.fix(title, edit, applicability=Applicability.UNSAFE)
 
 
 @rule.on(ast.Call, named={"Tensor"})
 def of_sizes(call: ast.Call, ctx: Context) -> Iterator[Finding]:
-    if ctx.qualified_name(call.func) != "torch.Tensor" or call.keywords or not call.args:
+    if ctx.names.qualified(call.func) != "torch.Tensor" or call.keywords or not call.args:
         return
     first = call.args[0]
     if len(call.args) == 1 and not isinstance(first, ast.Starred) and not _is_integer(first, ctx):
         return
     if not _may_be_in_environment(call, ctx):
         return
-    imports = ctx.imports("import torch")
+    imports = ctx.rewrite.imports("import torch")
     fix = None
     if imports is not None:
         title = "replace `torch.Tensor` with `torch.empty`"
-        fix = ctx.fix(title, ctx.replace(call.func, "torch.empty"), *imports)
+        fix = ctx.rewrite.fix(title, ctx.rewrite.replace(call.func, "torch.empty"), *imports)
     yield ctx.finding(
         call, "`torch.Tensor(...)` with sizes as arguments raises in the torchax environment", fix
     )
@@ -461,24 +465,24 @@ def of_sizes(call: ast.Call, ctx: Context) -> Iterator[Finding]:
 
 def _is_integer(node: ast.expr, ctx: Context) -> bool:
     """Whether the argument is known to be an integer."""
-    kind = ctx.kind(node)
+    kind = ctx.types.kind(node)
     return isinstance(kind, Static) and type(kind.value) is int
 
 
 def _may_be_in_environment(call: ast.Call, ctx: Context) -> bool:
     """Whether the code may run in the torchax environment, and not only with CUDA."""
-    return (ctx.trace_path is not None or ctx.serves_device) and not ctx.only_with_cuda(call)
+    return (ctx.trace.path is not None or ctx.program.serves_device) and not ctx.devices.only_with_cuda(call)
 
 
 def _is_other(tensor: ast.expr, ctx: Context) -> bool:
     """Whether the value is known to be on the CPU, or not to be a tensor."""
-    kind = ctx.kind(tensor)
+    kind = ctx.types.kind(tensor)
     return kind.is_host if isinstance(kind, Tensor) else not isinstance(kind, Unknown)
 
 
 def _made_alike(call: ast.Call, tensor: ast.expr, ctx: Context) -> Fix | None:
     """The fix that uses `torch.tensor` with the dtype and device of the tensor; None if it has no name."""
-    imports = ctx.imports("import torch")
+    imports = ctx.rewrite.imports("import torch")
     if imports is None or dotted(tensor) is None or len(call.args) != 1:
         return None
     named = {word.arg for word in call.keywords}
@@ -488,16 +492,16 @@ def _made_alike(call: ast.Call, tensor: ast.expr, ctx: Context) -> Fix | None:
     given += [f"{name}={ctx.text(tensor)}.{name}" for name in ("dtype", "device") if name not in named]
     is_written = isinstance(call.args[0], ast.List | ast.Tuple | ast.Constant)
     applicability = Applicability.SAFE if is_written else Applicability.UNSAFE
-    edit = ctx.replace(call, f"torch.tensor({', '.join(given)})")
+    edit = ctx.rewrite.replace(call, f"torch.tensor({', '.join(given)})")
     name = call.func.attr if isinstance(call.func, ast.Attribute) else "new_tensor"
     title = f"replace `{name}` with `torch.tensor`, with the dtype and device of `{ctx.text(tensor)}`"
-    return ctx.fix(title, edit, *imports, applicability=applicability)
+    return ctx.rewrite.fix(title, edit, *imports, applicability=applicability)
 
 
 def _replaced(call: ast.Call, text: str, new: str, ctx: Context) -> Fix | None:
-    imports = ctx.imports("import jax", "import torchax")
+    imports = ctx.rewrite.imports("import jax", "import torchax")
     if imports is None:
         return None
-    edit = ctx.replace(call, text)
+    edit = ctx.rewrite.replace(call, text)
     title = f"replace `{ctx.text(call.func)}` with `{new}`"
-    return ctx.fix(title, edit, *imports, applicability=Applicability.UNSAFE)
+    return ctx.rewrite.fix(title, edit, *imports, applicability=Applicability.UNSAFE)

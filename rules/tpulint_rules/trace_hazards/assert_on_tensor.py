@@ -49,13 +49,15 @@ _NO_VALUE = "depends on a tensor's value, which is not available while JAX trace
 def assertion(node: ast.Assert, ctx: Context) -> Iterator[Finding]:
     if ctx.types.concretized(node.test) is None:
         return
-    fix = ctx.fix("remove the `assert` statement", ctx.delete(node), applicability=Applicability.UNSAFE)
+    fix = ctx.rewrite.fix(
+        "remove the `assert` statement", ctx.rewrite.delete(node), applicability=Applicability.UNSAFE
+    )
     yield ctx.finding(node, f"`assert` {_NO_VALUE}", fix)
 
 
 @rule.on(ast.Call, named={"_assert", "_assert_async"}, traced=True)
 def called(call: ast.Call, ctx: Context) -> Iterator[Finding]:
-    name = ctx.qualified_name(call.func)
+    name = ctx.names.qualified(call.func)
     if name not in ("torch._assert", "torch._assert_async") or not call.args:
         return
     if ctx.types.concretized(call.args[0]) is None:
@@ -64,6 +66,6 @@ def called(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     fix = None
     if isinstance(statement, ast.Expr):
         title = f"remove the call to `{name}`"
-        fix = ctx.fix(title, ctx.delete(statement), applicability=Applicability.UNSAFE)
-    if fix is not None or not ctx.runtime_handles("checks by `torch._assert`", name):
+        fix = ctx.rewrite.fix(title, ctx.rewrite.delete(statement), applicability=Applicability.UNSAFE)
+    if fix is not None or not ctx.program.runtime_handles("checks by `torch._assert`", name):
         yield ctx.finding(call, f"`{name}` {_NO_VALUE}", fix)

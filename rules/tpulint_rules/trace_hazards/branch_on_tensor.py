@@ -56,7 +56,6 @@ import ast
 from collections.abc import Iterator
 from itertools import takewhile
 
-from tpulint.model.syntax.layout import call_lines
 from tpulint.rules_api import Applicability, Change, Context, Finding, Fix, Rule, Tensor
 from tpulint.rules_api.results import Condition, Selection
 
@@ -108,7 +107,7 @@ def and_or(node: ast.BoolOp, ctx: Context) -> Iterator[Finding]:
         inner, outer = outer, ctx.parent(outer)
     if isinstance(outer, ast.If | ast.While | ast.IfExp | ast.Assert) and outer.test is inner:
         return
-    if any(ctx.kind(value).is_traced for value in node.values[:-1]):
+    if any(ctx.types.kind(value).is_traced for value in node.values[:-1]):
         word = "and" if isinstance(node.op, ast.And) else "or"
         yield ctx.finding(node, f"the result of `{word}` {_NO_VALUE}")
 
@@ -117,11 +116,11 @@ def _where_statement(node: ast.If, ctx: Context) -> Fix | None:
     """The fix for branches that only assign tensors; None if they do anything else."""
     found = ctx.types.selections(node)
     test = _divided(node.test, ctx)
-    imports = ctx.imports("import torch")
+    imports = ctx.rewrite.imports("import torch")
     if found is None or test is None or imports is None:
         return None
     edits = _edits(node, found, test, ctx)
-    return ctx.fix(_TITLE, *edits, *imports, applicability=Applicability.UNSAFE) if edits else None
+    return ctx.rewrite.fix(_TITLE, *edits, *imports, applicability=Applicability.UNSAFE) if edits else None
 
 
 def _edits(node: ast.If, found: list[Selection], test: Condition, ctx: Context) -> list[Change]:
@@ -137,17 +136,21 @@ def _edits(node: ast.If, found: list[Selection], test: Condition, ctx: Context) 
         )
         outer = ctx.parent(node)
         return [
-            ctx.replace(node, code)
+            ctx.rewrite.replace(node, code)
             if is_first or not isinstance(outer, ast.If)
-            else ctx.add_else(outer, code)
+            else ctx.rewrite.add_else(outer, code)
         ]
     replaced = node.body if test.is_and else node.orelse
     if any(source.ahead_of(branch[0]).strip() for branch in (node.body, replaced) if branch):
         return []
     lines = _where_lines(found, test.tensor, replaced[1:], inner, ctx)
     code = source.newline.join(lines).removeprefix(inner)
-    selecting = ctx.replace_run(replaced[0], len(replaced), code) if replaced else ctx.add_else(node, code)
-    return [ctx.replace(node.test, test.first), selecting]
+    selecting = (
+        ctx.rewrite.replace_run(replaced[0], len(replaced), code)
+        if replaced
+        else ctx.rewrite.add_else(node, code)
+    )
+    return [ctx.rewrite.replace(node.test, test.first), selecting]
 
 
 def _where_lines(
@@ -160,30 +163,34 @@ def _where_lines(
     is_kept = tensor.isidentifier() and all(one.name != tensor for one in found)
     lines = []
     if len(found) > 1 and not is_kept:
-        name = ctx.new_name("condition")
+        name = ctx.rewrite.new_name("condition")
         lines.append(f"{indent}{name} = {tensor}")
         tensor = name
     for one in found:
-        values = [one.name if value is None else ctx.block_text(value) for value in (one.then, one.other)]
+        values = [
+            one.name if value is None else ctx.rewrite.block_text(value) for value in (one.then, one.other)
+        ]
         head = f"{one.name} = torch.where"
         former = (ctx.statement(value) for value in (one.then, one.other) if value is not None)
-        comments = (ctx.comments_above(statement) for statement in former if statement in replaced)
+        comments = (ctx.rewrite.comments_above(statement) for statement in former if statement in replaced)
         lines += [f"{indent}{row}" for rows in comments for row in rows]
-        lines += call_lines(head, [tensor, *values], indent, ctx.source.indent)
+        lines += ctx.rewrite.call_lines(head, [tensor, *values], indent)
     return lines
 
 
 def _where_expression(node: ast.IfExp, ctx: Context) -> Fix | None:
     """The fix for an expression that selects one of two tensors."""
     test = _divided(node.test, ctx)
-    imports = ctx.imports("import torch")
+    imports = ctx.rewrite.imports("import torch")
     if test is None or imports is None or not ctx.types.is_selectable(node.body, node.orelse):
         return None
     code = f"torch.where({test.tensor}, {ctx.text(node.body)}, {ctx.text(node.orelse)})"
     if test.first:
         then, other = (code, _operand(node.orelse, ctx)) if test.is_and else (_operand(node.body, ctx), code)
         code = f"{then} if {test.first} else {other}"
-    return ctx.fix(_TITLE, ctx.replace(node, code), *imports, applicability=Applicability.UNSAFE)
+    return ctx.rewrite.fix(
+        _TITLE, ctx.rewrite.replace(node, code), *imports, applicability=Applicability.UNSAFE
+    )
 
 
 def _divided(test: ast.expr, ctx: Context) -> Condition | None:
@@ -224,7 +231,7 @@ def _tensor(test: ast.expr, ctx: Context) -> str | None:
             simple = isinstance(test.operand, ast.Name | ast.Call | ast.Attribute | ast.Subscript)
             return None if inner is None else f"~{inner}" if simple else f"~({inner})"
         case _:
-            kind = ctx.kind(test)
+            kind = ctx.types.kind(test)
             if not isinstance(kind, Tensor):
                 return None
             return ctx.text(test) if kind.is_bool else f"({ctx.text(test)}) != 0"

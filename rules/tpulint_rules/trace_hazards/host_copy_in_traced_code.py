@@ -104,12 +104,12 @@ _COPIES = "copies a tensor to the host, but tensors have no values while JAX tra
 def copied(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     if not isinstance(call.func, ast.Attribute) or call.args or call.keywords:
         return
-    receiver = ctx.kind(call.func.value)
+    receiver = ctx.types.kind(call.func.value)
     unknown = (
         isinstance(receiver, Unknown) and call.func.attr == "numpy"
     )  # nothing else of a parameter has it
-    surely = receiver.is_traced or (unknown and ctx.is_parameter(call.func.value))
-    if not surely or ctx.qualified_name(call.func) is not None:
+    surely = receiver.is_traced or (unknown and ctx.names.is_parameter(call.func.value))
+    if not surely or ctx.names.qualified(call.func) is not None:
         return
     if not ctx.types.is_reached(call):
         return  # `if x.device.type == "mps":` and the like
@@ -120,13 +120,13 @@ def copied(call: ast.Call, ctx: Context) -> Iterator[Finding]:
 
 @rule.on(ast.Call, named={"to"}, traced=True, handled=_HANDLED)
 def moved(call: ast.Call, ctx: Context) -> Iterator[Finding]:
-    if not isinstance(call.func, ast.Attribute) or not ctx.kind(call.func.value).is_traced:
+    if not isinstance(call.func, ast.Attribute) or not ctx.types.kind(call.func.value).is_traced:
         return
     place = next((k.value for k in call.keywords if k.arg == "device"), call.args[0] if call.args else None)
     if place is None:
         return
     message = f"`.to({ctx.text(place)})` {_COPIES}"
-    if not _is_host(ctx.kind(place)):
+    if not _is_host(ctx.types.kind(place)):
         holder = place.value if isinstance(place, ast.Attribute) and place.attr == "device" else place
         if not ctx.devices.starts_on_host(holder):
             return
@@ -137,32 +137,32 @@ def moved(call: ast.Call, ctx: Context) -> Iterator[Finding]:
 
 @rule.on(ast.Call, named={"type"}, traced=True, handled=_HANDLED)
 def converted(call: ast.Call, ctx: Context) -> Iterator[Finding]:
-    if not isinstance(call.func, ast.Attribute) or not ctx.kind(call.func.value).is_traced:
+    if not isinstance(call.func, ast.Attribute) or not ctx.types.kind(call.func.value).is_traced:
         return
     match call.args:
         case [ast.Constant(value=str() as text)]:
             name = text
         case [wanted]:
-            name = ctx.qualified_name(wanted) or ""
+            name = ctx.names.qualified(wanted) or ""
         case _:
             return
     dtype = _HOST_TYPES.get(name)
     if dtype is None:
         return
     message = f"`.type({ctx.text(call.args[0])})` {_COPIES}"
-    imports = ctx.imports("import torch")
+    imports = ctx.rewrite.imports("import torch")
     fix = None
     if imports is not None:
         title = f"convert the tensor on the device with `.type({dtype})`"
-        edit = ctx.replace(call.args[0], dtype)
-        fix = ctx.fix(title, edit, *imports, applicability=Applicability.UNSAFE)
+        edit = ctx.rewrite.replace(call.args[0], dtype)
+        fix = ctx.rewrite.fix(title, edit, *imports, applicability=Applicability.UNSAFE)
     yield ctx.finding(call, message, fix)
 
 
 @rule.on(ast.Call, named=NUMPY_OF_VALUES, traced=True, handled=_HANDLED)
 def handed_to_numpy(call: ast.Call, ctx: Context) -> Iterator[Finding]:
-    name = ctx.qualified_name(call.func) or ""
-    if not name.startswith("numpy.") or not any(ctx.kind(argument).is_traced for argument in call.args):
+    name = ctx.names.qualified(call.func) or ""
+    if not name.startswith("numpy.") or not any(ctx.types.kind(argument).is_traced for argument in call.args):
         return
     called = ctx.text(call.func)
     yield ctx.finding(call, f"`{called}` {_COPIES}")
@@ -181,7 +181,7 @@ def _purpose(call: ast.Call, ctx: Context) -> str:
     while inner is not None and not isinstance(inner, ast.stmt):
         inner = ctx.parent(inner)
         if isinstance(inner, ast.Call):
-            called = ctx.qualified_name(inner.func)
+            called = ctx.names.qualified(inner.func)
             if called is None and isinstance(inner.func, ast.Attribute):
                 called = f"torch.Tensor.{inner.func.attr}"
             if called in RAISES:
@@ -194,10 +194,10 @@ def _left_out(call: ast.Call, ctx: Context) -> Fix | None:
     assert isinstance(call.func, ast.Attribute)
     if not _works_on_device(call, ctx):
         return None
-    edit = ctx.reduce(call, call.func.value)
+    edit = ctx.rewrite.reduce(call, call.func.value)
     name = ".cpu()" if call.func.attr == "cpu" else ".to(...)"
     title = f"remove `{name}` and keep the tensor on the device"
-    return ctx.fix(title, edit, applicability=Applicability.UNSAFE)
+    return ctx.rewrite.fix(title, edit, applicability=Applicability.UNSAFE)
 
 
 def _works_on_device(node: ast.expr, ctx: Context, seen: frozenset[str] = frozenset()) -> bool:
@@ -212,7 +212,7 @@ def _works_on_device(node: ast.expr, ctx: Context, seen: frozenset[str] = frozen
                     return attribute in ("shape", "dtype", "ndim")
                 inner = whole
             case ast.Call(func=function):
-                name = ctx.qualified_name(function) or ""
+                name = ctx.names.qualified(function) or ""
                 if inner not in outer.args or name.partition("torch.")[2] not in _WORK:
                     return False
                 inner = outer

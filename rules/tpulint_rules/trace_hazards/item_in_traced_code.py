@@ -39,7 +39,6 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from tpulint.model.values.uses import in_place_of_number
 from tpulint.rules_api import Applicability, Context, Finding, Fix, Rule, Several, Tensor, Unknown
 
 rule = Rule("TPU301", "`.item()` or `.tolist()` in traced code", module=__name__, fix=Applicability.UNSAFE)
@@ -47,16 +46,16 @@ rule = Rule("TPU301", "`.item()` or `.tolist()` in traced code", module=__name__
 
 @rule.on(ast.Call, named={"item", "tolist"}, traced=True, handled="values of tensors in Python code")
 def item(call: ast.Call, ctx: Context) -> Iterator[Finding]:
-    if not isinstance(call.func, ast.Attribute) or call.args or ctx.qualified_name(call.func) is not None:
+    if not isinstance(call.func, ast.Attribute) or call.args or ctx.names.qualified(call.func) is not None:
         return
-    receiver = ctx.kind(call.func.value)
+    receiver = ctx.types.kind(call.func.value)
     if isinstance(receiver, Tensor) and receiver.is_host:
         return
     if not isinstance(receiver, Tensor) and not (
-        isinstance(receiver, Unknown) and ctx.is_parameter(call.func.value)
+        isinstance(receiver, Unknown) and ctx.names.is_parameter(call.func.value)
     ):
         return
-    if isinstance(receiver, Several) or ctx.sizes_a_factory(call):
+    if isinstance(receiver, Several) or ctx.types.sizes_a_factory(call):
         return
     name = call.func.attr
     message = f"`.{name}()` reads a tensor's value, which is not available while JAX traces the code"
@@ -70,6 +69,6 @@ def _stay_tensor(call: ast.Call, receiver: object, ctx: Context) -> Fix | None:
     if ctx.types.converts_dtypes() or not ctx.types.serves_as_tensor(call):
         return None
     tensor = call.func.value
-    edit = ctx.replace(call, in_place_of_number(tensor, ctx.text(tensor), receiver))
+    edit = ctx.rewrite.replace(call, ctx.rewrite.in_place_of_number(tensor, receiver))
     title = "remove `.item()` and compute with the zero-dimensional tensor instead of a Python scalar"
-    return ctx.fix(title, edit, applicability=Applicability.UNSAFE)
+    return ctx.rewrite.fix(title, edit, applicability=Applicability.UNSAFE)

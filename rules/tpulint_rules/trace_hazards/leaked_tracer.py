@@ -100,13 +100,13 @@ def attributes(_: ast.Module, ctx: Context) -> Iterator[Finding]:
                 continue
             arms = (value.body, value.orelse) if isinstance(value, ast.IfExp) else (value,)
             statement = at.statement(value)
-            if at.kind(value) == UNKNOWN and at.trace.is_hook_value(value):
+            if at.types.kind(value) == UNKNOWN and at.trace.is_hook_value(value):
                 reader: Reader | None = Reader()
-            elif any(at.kind(arm).holds_tracer for arm in arms):
+            elif any(at.types.kind(arm).holds_tracer for arm in arms):
                 reader = at.trace.reader_of(attribute, statement)
             else:
                 continue
-            if reader is not None and not at.runtime_handles(_HANDLED):
+            if reader is not None and not at.program.runtime_handles(_HANDLED):
                 yield at.finding(statement, _KEPT.format(f"self.{attribute}", _told(reader)))
 
 
@@ -115,7 +115,7 @@ def item(node: ast.Subscript, ctx: Context) -> Iterator[Finding]:
     statement = ctx.parent(node)
     if not isinstance(statement, ast.Assign) or not ctx.trace.outlasts_call:
         return
-    if ctx.kind(statement.value).holds_tracer and _lasts(node.value, ctx):
+    if ctx.types.kind(statement.value).holds_tracer and _lasts(node.value, ctx):
         yield ctx.finding(statement, _KEPT.format(ctx.text(node.value), "reading the tracer later"))
 
 
@@ -128,8 +128,8 @@ def cached(_: ast.Module, ctx: Context) -> Iterator[Finding]:
         outer = ctx.at(scope.parent)
         for decorator in node.decorator_list:
             made = decorator.func if isinstance(decorator, ast.Call) else decorator
-            if outer.qualified_name(made) in _CACHES and _gives_tensor(scope, ctx.at(scope)):
-                if ctx.at(scope).runtime_handles(_HANDLED):
+            if outer.names.qualified(made) in _CACHES and _gives_tensor(scope, ctx.at(scope)):
+                if ctx.at(scope).program.runtime_handles(_HANDLED):
                     continue
                 yield ctx.at(scope).finding(decorator, _CACHED.format(node.name))
 
@@ -143,11 +143,16 @@ def _gives_tensor(function: Scope, ctx: Context) -> bool:
 
 def _lasts(node: ast.expr, ctx: Context) -> bool:
     """Whether the container outlives the call, as a global or an attribute that only `__init__` sets."""
-    owner = ctx.kind(node.value) if isinstance(node, ast.Attribute) else UNKNOWN
+    owner = ctx.types.kind(node.value) if isinstance(node, ast.Attribute) else UNKNOWN
     if isinstance(node, ast.Attribute) and isinstance(owner, Instance):
         assigned = ctx.types.attribute_values(owner.cls, node.attr)
         in_init = all(place.name == "__init__" for _, place in assigned)
-        return bool(assigned) and in_init and ctx.is_module(owner) and not isinstance(ctx.kind(node), Tensor)
+        return (
+            bool(assigned)
+            and in_init
+            and ctx.types.is_module(owner)
+            and not isinstance(ctx.types.kind(node), Tensor)
+        )
     found = ctx.names.lookup(node.id) if isinstance(node, ast.Name) else None
     if found is None or found[0].kind is not ScopeKind.MODULE:
         return False

@@ -79,7 +79,7 @@ _REGISTERS = "register_dataclass"
 
 @rule.on(ast.Call, named={"compile", "jax_jit"})
 def called(call: ast.Call, ctx: Context) -> Iterator[Finding]:
-    if ctx.qualified_name(call.func) not in _ENTRIES or not call.args:
+    if ctx.names.qualified(call.func) not in _ENTRIES or not call.args:
         return
     jitted = ctx.trace.jitted_by(call)
     if jitted is not None:
@@ -91,7 +91,7 @@ def decorated(_tree: ast.Module, ctx: Context) -> Iterator[Finding]:
     for function in ctx.names.functions:
         around = ctx.at(function.parent) if function.parent is not None else ctx
         for decorator in getattr(function.node, "decorator_list", ()):
-            if around.qualified_name(decorator) in _ENTRIES:
+            if around.names.qualified(decorator) in _ENTRIES:
                 yield from _told(Jitted(decorator, function.name, function, 0, 0), around)
 
 
@@ -190,23 +190,23 @@ def _made_static(jitted: Jitted, numbers: set[int], words: set[str], ctx: Contex
     text = f"{{{', '.join(options)}}}"
     edits: tuple[Change, ...]
     if not isinstance(by, ast.Call):
-        imports = ctx.imports("import functools", "import torchax")
+        imports = ctx.rewrite.imports("import functools", "import torchax")
         code = f"functools.partial({_JIT}, kwargs_for_jax_jit={text})"
-        edits = (ctx.replace(by, code), *imports) if imports is not None else ()
+        edits = (ctx.rewrite.replace(by, code), *imports) if imports is not None else ()
     elif jitted.hidden:
-        imports = ctx.imports("import torchax")
+        imports = ctx.rewrite.imports("import torchax")
         code = f"torchax.CompileOptions(jax_jit_kwargs={text})"
-        edits = (ctx.add_argument(by, code, 1), *imports) if imports is not None else ()
+        edits = (ctx.rewrite.add_argument(by, code, 1), *imports) if imports is not None else ()
     else:
-        imports = ctx.imports("import torchax")
+        imports = ctx.rewrite.imports("import torchax")
         code = f"{_JIT}({ctx.text(by.args[0])}, kwargs_for_jax_jit={text})"
-        edits = (ctx.replace(by, code), *imports) if imports is not None else ()
+        edits = (ctx.rewrite.replace(by, code), *imports) if imports is not None else ()
     if not edits:
         return None
     names = [name for name, given in (("static_argnums", numbers), ("static_argnames", words)) if given]
     listed = " and ".join(f"`{name}`" for name in names)
     title = f"mark the non-tensor arguments of `{jitted.name}` as static with {listed}"
-    return ctx.fix(title, *edits, applicability=Applicability.UNSAFE)
+    return ctx.rewrite.fix(title, *edits, applicability=Applicability.UNSAFE)
 
 
 # results
@@ -243,9 +243,13 @@ def _no_array(part: ast.expr, ctx: Context) -> str | None:
     """The value, in words, if a jitted function cannot return it; None if it can."""
     if isinstance(part, ast.Constant) and isinstance(part.value, str):
         return f"the string `{ctx.text(part)}`"
-    if isinstance(part, ast.Attribute) and isinstance(ctx.kind(part.value), Tensor) and part.attr == "dtype":
+    if (
+        isinstance(part, ast.Attribute)
+        and isinstance(ctx.types.kind(part.value), Tensor)
+        and part.attr == "dtype"
+    ):
         return f"the dtype `{ctx.text(part)}`"
-    if isinstance(ctx.kind(part), Device):
+    if isinstance(ctx.types.kind(part), Device):
         return f"the device `{ctx.text(part)}`"
     if isinstance(part, ast.Call) and _data_class(part, ctx) is not None:
         return f"the dataclass `{ctx.text(part.func)}`, which is not registered with JAX"
@@ -261,7 +265,7 @@ def _data_class(call: ast.Call, ctx: Context) -> ast.ClassDef | None:
     if not isinstance(node, ast.ClassDef) or found is None:
         return None
     around = ctx.at(found[0])
-    names = [around.qualified_name(_callee(decorator)) for decorator in node.decorator_list]
+    names = [around.names.qualified(_callee(decorator)) for decorator in node.decorator_list]
     plain = len(names) == 1 and names[0] in _DATA_CLASSES
     return node if plain else None
 
@@ -271,9 +275,9 @@ def _callee(decorator: ast.expr) -> ast.expr:
 
 
 def _registered(call: ast.Call, ctx: Context) -> Fix | None:
-    node, imports = _data_class(call, ctx), ctx.imports("import jax")
+    node, imports = _data_class(call, ctx), ctx.rewrite.imports("import jax")
     if node is None or imports is None:
         return None
-    line = ctx.add_decorator(node, f"jax.tree_util.{_REGISTERS}", outermost=True)
+    line = ctx.rewrite.add_decorator(node, f"jax.tree_util.{_REGISTERS}", outermost=True)
     title = f"register the dataclass `{node.name}` with `jax.tree_util.{_REGISTERS}`"
-    return ctx.fix(title, line, *imports, applicability=Applicability.UNSAFE)
+    return ctx.rewrite.fix(title, line, *imports, applicability=Applicability.UNSAFE)

@@ -48,7 +48,6 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from tpulint.model.values.uses import in_place_of_number
 from tpulint.rules_api import Applicability, Change, Context, Finding, Fix, Kind, Rule, Several, Tensor
 
 rule = Rule(
@@ -75,10 +74,10 @@ _NO_VALUE = "which is not available while JAX traces the code"
 def conversion(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     if not isinstance(call.func, ast.Name) or len(call.args) != 1 or call.keywords:
         return
-    if ctx.qualified_name(call.func) != f"builtins.{call.func.id}":
+    if ctx.names.qualified(call.func) != f"builtins.{call.func.id}":
         return
-    kind = ctx.kind(call.args[0])
-    if not isinstance(kind, Tensor) or not kind.is_traced or ctx.sizes_a_factory(call):
+    kind = ctx.types.kind(call.args[0])
+    if not isinstance(kind, Tensor) or not kind.is_traced or ctx.types.sizes_a_factory(call):
         return
     message = f"`{call.func.id}()` reads a tensor's value, {_NO_VALUE}"
     yield ctx.finding(call, message, _stay_tensor(call, call.func.id, kind, ctx))
@@ -89,40 +88,38 @@ def _stay_tensor(call: ast.Call, function: str, kind: Tensor, ctx: Context) -> F
         return None
     argument = call.args[0]
     wanted = {"float": "float", "int": "int", "bool": "bool"}[function]
-    text = in_place_of_number(
-        argument, ctx.text(argument), kind if function == "float" else Tensor(dtype="int")
-    )
+    text = ctx.rewrite.in_place_of_number(argument, kind if function == "float" else Tensor(dtype="int"))
     if kind.dtype == wanted or (function == "float" and kind.dtype == ""):
-        edits: tuple[Change, ...] = (ctx.replace(call, text),)
+        edits: tuple[Change, ...] = (ctx.rewrite.replace(call, text),)
     else:
-        imports = ctx.imports("import torch")
+        imports = ctx.rewrite.imports("import torch")
         if imports is None:
             return None
         dtype = {"float": "float32", "int": "int64", "bool": "bool"}[function]
-        edits = (ctx.replace(call, f"{text}.to(torch.{dtype})"), *imports)
+        edits = (ctx.rewrite.replace(call, f"{text}.to(torch.{dtype})"), *imports)
     title = f"replace `{function}(...)` with a zero-dimensional tensor"
-    return ctx.fix(title, *edits, applicability=Applicability.UNSAFE)
+    return ctx.rewrite.fix(title, *edits, applicability=Applicability.UNSAFE)
 
 
 @rule.on(ast.Call, named=_SAME | _ALONE, traced=True, handled=_HANDLED)
 def of_math(call: ast.Call, ctx: Context) -> Iterator[Finding]:
-    name = ctx.qualified_name(call.func) or ""
-    if not name.startswith("math.") or not any(ctx.kind(argument).is_traced for argument in call.args):
+    name = ctx.names.qualified(call.func) or ""
+    if not name.startswith("math.") or not any(ctx.types.kind(argument).is_traced for argument in call.args):
         return
     function = name.removeprefix("math.")
-    kind = ctx.kind(call.args[0])
+    kind = ctx.types.kind(call.args[0])
     fix = None
     if function in _SAME and isinstance(kind, Tensor) and kind.scalar and len(call.args) == 1:
-        text = in_place_of_number(call.args[0], ctx.text(call.args[0]), kind)
+        text = ctx.rewrite.in_place_of_number(call.args[0], kind)
         fix = _as_tensor(call, f"torch.{function}({text})", f"torch.{function}", ctx)
     yield ctx.finding(call, f"`{name}` reads a tensor's value, {_NO_VALUE}", fix)
 
 
 @rule.on(ast.Call, named={"max", "min", "sorted", "any", "all"}, traced=True, handled=_HANDLED)
 def compared(call: ast.Call, ctx: Context) -> Iterator[Finding]:
-    if not isinstance(call.func, ast.Name) or ctx.qualified_name(call.func) != f"builtins.{call.func.id}":
+    if not isinstance(call.func, ast.Name) or ctx.names.qualified(call.func) != f"builtins.{call.func.id}":
         return
-    kinds = [ctx.kind(argument) for argument in call.args]
+    kinds = [ctx.types.kind(argument) for argument in call.args]
     held = [_first(kind.element) if isinstance(kind, Several) else kind for kind in kinds]
     if not any(kind.is_traced for kind in held) or any(keyword.arg == "key" for keyword in call.keywords):
         return
@@ -153,10 +150,10 @@ def _first(kind: Kind) -> Kind:
 
 @rule.on(ast.Call, named={"equal", "is_nonzero"}, traced=True, handled=_HANDLED)
 def answered(call: ast.Call, ctx: Context) -> Iterator[Finding]:
-    name = ctx.qualified_name(call.func) or ""
+    name = ctx.names.qualified(call.func) or ""
     if name not in ("torch.equal", "torch.is_nonzero"):
         return
-    if not any(ctx.kind(argument).is_traced for argument in call.args):
+    if not any(ctx.types.kind(argument).is_traced for argument in call.args):
         return
     if _decides(call, ctx):
         return  # the branch is what is reported
@@ -176,8 +173,10 @@ def _decides(call: ast.Call, ctx: Context) -> bool:
 
 
 def _as_tensor(call: ast.Call, code: str, new: str, ctx: Context) -> Fix | None:
-    imports = ctx.imports("import torch")
+    imports = ctx.rewrite.imports("import torch")
     if imports is None or ctx.types.converts_dtypes() or not ctx.types.serves_as_tensor(call):
         return None
     title = f"replace `{ctx.text(call.func)}(...)` with `{new}(...)`, which returns a tensor"
-    return ctx.fix(title, ctx.replace(call, code), *imports, applicability=Applicability.UNSAFE)
+    return ctx.rewrite.fix(
+        title, ctx.rewrite.replace(call, code), *imports, applicability=Applicability.UNSAFE
+    )

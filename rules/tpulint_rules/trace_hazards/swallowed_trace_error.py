@@ -60,7 +60,7 @@ def _is_broad(handler: ast.ExceptHandler, ctx: Context) -> bool:
     """True for a handler that catches `Exception`, `BaseException`, `TypeError` or everything."""
     caught = handler.type
     names = caught.elts if isinstance(caught, ast.Tuple) else [caught] if caught is not None else []
-    return caught is None or any(ctx.qualified_name(name) in _BROAD for name in names)
+    return caught is None or any(ctx.names.qualified(name) in _BROAD for name in names)
 
 
 def _needs(statement: ast.stmt, ctx: Context) -> ast.expr | None:
@@ -77,10 +77,10 @@ def _needs(statement: ast.stmt, ctx: Context) -> ast.expr | None:
             return node.test
         match node:
             case ast.Call(func=ast.Attribute(value=value, attr="item" | "tolist" | "numpy"), args=[]):
-                if ctx.kind(value).is_traced:
+                if ctx.types.kind(value).is_traced:
                     return node
             case ast.Call(func=ast.Name(id="float" | "int" | "bool" as name) as func, args=[value]):
-                if ctx.kind(value).is_traced and ctx.qualified_name(func) == f"builtins.{name}":
+                if ctx.types.kind(value).is_traced and ctx.names.qualified(func) == f"builtins.{name}":
                     return node
             case _:
                 pass

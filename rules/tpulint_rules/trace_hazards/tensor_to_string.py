@@ -67,14 +67,14 @@ _NO_FORMAT = "a format specification such as `:.3f` raises `TypeError` for a tor
 def formatted(node: ast.FormattedValue, ctx: Context) -> Iterator[Finding]:
     if node.conversion != -1:
         return
-    if ctx.trace_path is None:
+    if ctx.trace.path is None:
         if _is_on_device(node.value, ctx):
             assert isinstance(node.format_spec, ast.JoinedStr)
             last = node.format_spec.values[-1] if node.format_spec.values else None
             spec = str(last.value) if isinstance(last, ast.Constant) else ""
             yield _with_number(node.value, {node.value: spec}, ctx)
         return
-    if not ctx.kind(node.value).is_traced or _only_on_failure(node, ctx):
+    if not ctx.types.kind(node.value).is_traced or _only_on_failure(node, ctx):
         return
     if any(isinstance(outer, ast.Call) and _prints(outer, ctx) for outer in ctx.ancestors(node)):
         return
@@ -88,10 +88,10 @@ def format_method(call: ast.Call, ctx: Context) -> Iterator[Finding]:
             given = _with_format(text, call)
         case _:
             return
-    if ctx.trace_path is None:
+    if ctx.trace.path is None:
         if tensors := {argument: spec for argument, spec in given.items() if _is_on_device(argument, ctx)}:
             yield _with_number(call, tensors, ctx)
-    elif any(ctx.kind(argument).is_traced for argument in given) and not _only_on_failure(call, ctx):
+    elif any(ctx.types.kind(argument).is_traced for argument in given) and not _only_on_failure(call, ctx):
         yield ctx.finding(call, _FORMAT)
 
 
@@ -112,9 +112,12 @@ def _with_format(text: str, call: ast.Call) -> dict[ast.expr, str]:
 
 def _is_on_device(node: ast.expr, ctx: Context) -> bool:
     """Whether the value is known to be a tensor that may be on the device."""
-    kind = ctx.kind(node)
+    kind = ctx.types.kind(node)
     return (
-        isinstance(kind, Tensor) and not kind.is_host and ctx.serves_device and not ctx.only_with_cuda(node)
+        isinstance(kind, Tensor)
+        and not kind.is_host
+        and ctx.program.serves_device
+        and not ctx.devices.only_with_cuda(node)
     )
 
 
@@ -124,14 +127,16 @@ def _with_number(node: ast.expr, tensors: dict[ast.expr, str], ctx: Context) -> 
     for tensor, spec in tensors.items():
         if not ctx.stands(tensor):
             return ctx.finding(node, _NO_FORMAT)
-        if ctx.kind(tensor).is_tensor:
-            edits.append(ctx.replace(tensor, f"{ctx.operand(tensor)}.item()"))
+        if ctx.types.kind(tensor).is_tensor:
+            edits.append(ctx.rewrite.replace(tensor, f"{ctx.rewrite.operand(tensor)}.item()"))
         elif spec.endswith(_OF_FLOATS):
-            edits.append(ctx.replace(tensor, f"float({ctx.text(tensor)})"))
+            edits.append(ctx.rewrite.replace(tensor, f"float({ctx.text(tensor)})"))
         else:
             return ctx.finding(node, _NO_FORMAT)
     # Not `finding`, which gives what is in an f-string no fix: this one brings no quotes.
-    fix = ctx.fix("format the Python scalar from `.item()` or `float()` instead of the tensor", *edits)
+    fix = ctx.rewrite.fix(
+        "format the Python scalar from `.item()` or `float()` instead of the tensor", *edits
+    )
     return ctx.finding_at(ctx.span(node), _NO_FORMAT, fix)
 
 
@@ -156,12 +161,12 @@ def logged(call: ast.Call, ctx: Context) -> Iterator[Finding]:
 
 def _prints(call: ast.Call, ctx: Context) -> bool:
     """Whether the built-in `print` is called."""
-    return isinstance(call.func, ast.Name) and ctx.qualified_name(call.func) == "builtins.print"
+    return isinstance(call.func, ast.Name) and ctx.names.qualified(call.func) == "builtins.print"
 
 
 def _is_logger(node: ast.expr, ctx: Context) -> bool:
     """Whether the method belongs to the `logging` module or to a logger from `getLogger`."""
-    if ctx.qualified_name(node) == "logging":
+    if ctx.names.qualified(node) == "logging":
         return True
     found = ctx.names.lookup(node.id) if isinstance(node, ast.Name) else None
     if found is None:
@@ -180,7 +185,7 @@ def _shows(node: ast.expr, ctx: Context) -> bool:
     """Whether an argument is a tensor, or an f-string with a tensor in it."""
     if isinstance(node, ast.JoinedStr):
         return any(isinstance(part, ast.FormattedValue) and _shows(part.value, ctx) for part in node.values)
-    return ctx.kind(node).is_traced
+    return ctx.types.kind(node).is_traced
 
 
 def _only_on_failure(node: ast.AST, ctx: Context) -> bool:
@@ -197,7 +202,7 @@ def _debug_print(call: ast.Call, ctx: Context) -> Fix | None:
             return None
         pieces.append(found[0])
         values += found[1]
-    imports = ctx.imports("import jax", "from torchax import interop")
+    imports = ctx.rewrite.imports("import jax", "from torchax import interop")
     if call.keywords or imports is None or not isinstance(ctx.parent(call), ast.Expr):
         return None
     text = " ".join(pieces)
@@ -205,14 +210,16 @@ def _debug_print(call: ast.Call, ctx: Context) -> Fix | None:
         return None
     code = f'interop.call_jax(jax.debug.print, "{text}", {", ".join(values)})'
     title = "replace `print` with `jax.debug.print`, which prints the values at every call"
-    return ctx.fix(title, ctx.replace(call, code), *imports, applicability=Applicability.UNSAFE)
+    return ctx.rewrite.fix(
+        title, ctx.rewrite.replace(call, code), *imports, applicability=Applicability.UNSAFE
+    )
 
 
 def _piece(node: ast.expr, ctx: Context) -> tuple[str, list[str]] | None:
     """The part of the format string for one argument, with its tensors; None if it has no such form."""
     if isinstance(node, ast.Constant) and isinstance(node.value, str):
         return node.value.replace("{", "{{").replace("}", "}}"), []
-    if ctx.kind(node).is_traced:
+    if ctx.types.kind(node).is_traced:
         return "{}", [ctx.text(node)]
     if not isinstance(node, ast.JoinedStr):
         return None
@@ -222,7 +229,7 @@ def _piece(node: ast.expr, ctx: Context) -> tuple[str, list[str]] | None:
             text += str(part.value).replace("{", "{{").replace("}", "}}")
             continue
         assert isinstance(part, ast.FormattedValue)
-        if not ctx.kind(part.value).is_traced or part.conversion != -1 or not ctx.stands(part.value):
+        if not ctx.types.kind(part.value).is_traced or part.conversion != -1 or not ctx.stands(part.value):
             return None
         spec = part.format_spec.values if isinstance(part.format_spec, ast.JoinedStr) else []
         if not all(isinstance(item, ast.Constant) for item in spec):

@@ -38,7 +38,7 @@ _WAYS = frozenset({"foreach", "fused"})
 
 @rule.on(ast.Call, passing=_WAYS)
 def optimizer(call: ast.Call, ctx: Context) -> Iterator[Finding]:
-    if not (ctx.qualified_name(call.func) or "").startswith("torch.optim.") or not ctx.serves_device:
+    if not (ctx.names.qualified(call.func) or "").startswith("torch.optim.") or not ctx.program.serves_device:
         return
     asked = [
         word
@@ -50,5 +50,5 @@ def optimizer(call: ast.Call, ctx: Context) -> Iterator[Finding]:
             f"`{asked[0].arg}=True` calls operations on lists of tensors, which torchax does not implement"
         )
         title = f"remove {' and '.join(f'`{word.arg}=True`' for word in asked)}"
-        fix = ctx.fix(title, *ctx.without_keywords(call, _WAYS))
+        fix = ctx.rewrite.fix(title, *ctx.rewrite.without_keywords(call, _WAYS))
         yield ctx.finding(asked[0].value, message, fix)

@@ -69,7 +69,7 @@ def open_loop(node: ast.While, ctx: Context) -> Iterator[Finding]:
 
 
 def _evaluating(body: list[ast.stmt], layers: set[str], ctx: Context) -> Iterator[Finding]:
-    if not ctx.serves_device or ctx.trace_path is not None or _is_forward(body[0], ctx):
+    if not ctx.program.serves_device or ctx.trace.path is not None or _is_forward(body[0], ctx):
         return
     if any(True for name in ("backward", "grad") for _ in ctx.calls(name)):
         return  # what gradients are asked of is compiled by other means
@@ -77,10 +77,10 @@ def _evaluating(body: list[ast.stmt], layers: set[str], ctx: Context) -> Iterato
         if _is_whole(call.func, layers) and _is_module(call.func, ctx):
             if not ctx.program.is_of_script:
                 return  # who uses a library has the program
-            if ctx.runtime_handles("models called without gradients"):
+            if ctx.program.runtime_handles("models called without gradients"):
                 return
             title = f"add the runtime {DISTRIBUTION}, which compiles the model"
-            fix = ctx.runtime_fix(title)
+            fix = ctx.rewrite.runtime_fix(title)
             message = (
                 f"torchax runs `{ctx.text(call.func)}(...)` one operation at a time in this loop, "
                 "which is slow on TPU"
@@ -97,9 +97,9 @@ def _is_forward(statement: ast.stmt, ctx: Context) -> bool:
 
 def _is_module(callee: ast.expr, ctx: Context) -> bool:
     """Whether the callee is a module, also one that callers pass in."""
-    if isinstance(callee, ast.Name) and ctx.is_parameter(callee):
-        return any(at.is_module(at.kind(value)) for value, at in ctx.handed(callee))
-    return ctx.is_module(ctx.kind(callee))
+    if isinstance(callee, ast.Name) and ctx.names.is_parameter(callee):
+        return any(at.types.is_module(at.types.kind(value)) for value, at in ctx.passed(callee))
+    return ctx.types.is_module(ctx.types.kind(callee))
 
 
 def _is_whole(callee: ast.expr, layers: set[str]) -> bool:

@@ -74,7 +74,7 @@ def found_by_name(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     if not isinstance(outer, ast.Assign) or not _is_optimizer(call, ctx):
         return
     for name in (target for target in outer.targets if isinstance(target, ast.Name)):
-        for use in ctx.loads(name.id):
+        for use in ctx.names.loads(name.id):
             made = ctx.parent(use)
             if isinstance(made, ast.Call) and made.func is use:
                 yield from _uncompiled(made, ctx)
@@ -82,11 +82,11 @@ def found_by_name(call: ast.Call, ctx: Context) -> Iterator[Finding]:
 
 def _is_optimizer(node: ast.expr, ctx: Context) -> bool:
     """Whether the class may be an optimizer of torch whose step can be compiled."""
-    if (name := ctx.qualified_name(node)) is not None:
+    if (name := ctx.names.qualified(node)) is not None:
         return name.startswith("torch.optim.") and name.rpartition(".")[2] in _OPTIMIZERS
     match node:
         case ast.Name():
-            return any(_is_optimizer(value, ctx) for value in ctx.assigned_values(node))
+            return any(_is_optimizer(value, ctx) for value in ctx.names.assigned_values(node))
         case ast.IfExp():
             return _is_optimizer(node.body, ctx) or _is_optimizer(node.orelse, ctx)
         case ast.Subscript():
@@ -94,30 +94,32 @@ def _is_optimizer(node: ast.expr, ctx: Context) -> bool:
         case ast.Call(func=ast.Attribute(attr="get", value=table)):
             return any(_is_optimizer(value, ctx) for value in _entries(table, ctx))
         case ast.Call(func=ast.Name(id="getattr"), args=[place, *_]):
-            return ctx.qualified_name(place) == "torch.optim"
+            return ctx.names.qualified(place) == "torch.optim"
     return False
 
 
 def _entries(table: ast.expr, ctx: Context) -> Iterator[ast.expr]:
-    for value in [table] if isinstance(table, ast.Dict) else ctx.assigned_values(table):
+    for value in [table] if isinstance(table, ast.Dict) else ctx.names.assigned_values(table):
         if isinstance(value, ast.Dict):
             yield from value.values
 
 
 def _uncompiled(call: ast.Call, ctx: Context) -> Iterator[Finding]:
-    if not ctx.serves_device or not ctx.asks_gradients:
+    if not ctx.program.serves_device or not ctx.program.asks_gradients:
         return
     outer = ctx.parent(call)
-    if isinstance(outer, ast.Call) and is_runtime_function(ctx.qualified_name(outer.func), COMPILE_OPTIMIZER):
+    if isinstance(outer, ast.Call) and is_runtime_function(
+        ctx.names.qualified(outer.func), COMPILE_OPTIMIZER
+    ):
         return
-    imports = ctx.runtime_import("compile_optimizer")
-    name = ctx.qualified_name(call.func)
+    imports = ctx.rewrite.runtime_import("compile_optimizer")
+    name = ctx.names.qualified(call.func)
     step = f"`{name.rpartition('.')[2]}.step`" if name else "the `step` of this optimizer"
     message = f"torchax runs {step} one operation at a time, which is slow on TPU"
     fix = None
     if imports is not None:
-        edits: list[Change] = [*imports, ctx.wrap(call, "compile_optimizer(", ")")]
-        fix = ctx.fix(
+        edits: list[Change] = [*imports, ctx.rewrite.wrap(call, "compile_optimizer(", ")")]
+        fix = ctx.rewrite.fix(
             f"compile the optimizer step with `compile_optimizer(...)` of the runtime {DISTRIBUTION}",
             *edits,
             applicability=Applicability.UNSAFE,

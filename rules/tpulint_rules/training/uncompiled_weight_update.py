@@ -42,7 +42,6 @@ import ast
 from collections.abc import Iterator
 
 from tpulint.knowledge.runtime import COMPILE_UPDATE, DISTRIBUTION
-from tpulint.model.training.placing import placed
 from tpulint.rules_api import Applicability, Change, Context, Finding, Fix, Rule
 from tpulint.rules_api.results import Region
 
@@ -59,13 +58,17 @@ _SETS_UP = ("__init__", "__post_init__", "reset", "init", "_init", "setup", "bui
 
 @rule.on(ast.For)
 def loop(node: ast.For, ctx: Context) -> Iterator[Finding]:
-    if not ctx.serves_device or not ctx.asks_gradients:
+    if not ctx.program.serves_device or not ctx.program.asks_gradients:
         return
     function = ctx.scope.function
     if function is not None and (function.name.startswith(_SETS_UP) or _is_compiled(ctx)):
         return
     found = ctx.program.weight_update(node)
-    if found is None or ctx.only_with_cuda(node) or any(_is_update(o, ctx) for o in ctx.ancestors(node)):
+    if (
+        found is None
+        or ctx.devices.only_with_cuda(node)
+        or any(_is_update(o, ctx) for o in ctx.ancestors(node))
+    ):
         return
     whole = _only_updates(ctx)
     if not whole and not _is_repeated(node, ctx):
@@ -115,12 +118,12 @@ def _only_updates(ctx: Context) -> list[ast.For]:
 
 def _marked(ctx: Context) -> Fix | None:
     """The fix that decorates the function."""
-    imports = ctx.runtime_import("compile_update")
+    imports = ctx.rewrite.runtime_import("compile_update")
     definition = ctx.scope.function.node if ctx.scope.function is not None else None
     if imports is None or not isinstance(definition, ast.FunctionDef):
         return None
-    edits: list[Change] = [*imports, ctx.add_decorator(definition, "compile_update")]
-    return ctx.fix(
+    edits: list[Change] = [*imports, ctx.rewrite.add_decorator(definition, "compile_update")]
+    return ctx.rewrite.fix(
         f"decorate `{definition.name}` with `@compile_update` of the runtime {DISTRIBUTION}",
         *edits,
         applicability=Applicability.UNSAFE,
@@ -130,13 +133,12 @@ def _marked(ctx: Context) -> Fix | None:
 
 def _moved(found: Region, ctx: Context) -> Fix | None:
     """The fix that moves the loop into a decorated function."""
-    imports = ctx.runtime_import("compile_update")
+    imports = ctx.rewrite.runtime_import("compile_update")
     if imports is None:
         return None
-    steps = ctx.program.training_steps
-    name = steps.name_for(found, "update_weights", ctx.scope)
-    made = placed(ctx.module, steps.changing, found, ctx.scope, name, "compile_update")
+    name = ctx.program.training_steps.name_for(found, "update_weights", ctx.scope)
+    made = ctx.rewrite.outlined(found, name, "compile_update")
     if made is None:
         return None
     title = "move the loop into a new function with `@compile_update` of the runtime torchax-compat"
-    return ctx.fix(title, *imports, *made, applicability=Applicability.UNSAFE, serves_cuda=True)
+    return ctx.rewrite.fix(title, *imports, *made, applicability=Applicability.UNSAFE, serves_cuda=True)

@@ -92,10 +92,8 @@ from collections.abc import Iterator
 
 from tpulint.knowledge.runtime import DISTRIBUTION, HIGHER_ORDER
 from tpulint.knowledge.tracing import AUTOGRAD_FUNCTIONS
-from tpulint.model.training.sharing import put_apart
-from tpulint.model.training.steps import NOT_FOUND, SHARED_LINE
 from tpulint.rules_api import Applicability, Context, Finding, Fix, Rewrite, Rule, Scope, Tensor, Unknown
-from tpulint.rules_api.results import Filling, Step
+from tpulint.rules_api.results import NOT_FOUND, SHARED_LINE, Filling, Step
 from tpulint.rules_api.syntax import effects, positional_parameters
 
 rule = Rule(
@@ -120,10 +118,10 @@ _WITH_BOTH = "with `@differentiable` and `@higher_order` of the runtime torchax-
 
 @rule.on(ast.Call, named={"backward", "grad"})
 def backward(call: ast.Call, ctx: Context) -> Iterator[Finding]:
-    name = ctx.qualified_name(call.func)
+    name = ctx.names.qualified(call.func)
     if name not in _FUNCTIONS and not (name is None and _is_method_of_tensor(call, ctx)):
         return
-    if not ctx.serves_device or _is_on_host(call, ctx):
+    if not ctx.program.serves_device or _is_on_host(call, ctx):
         return
     message = _LOST.format(f"`{name}`" if name is not None else "`backward`")
     if name == "torch.autograd.grad":
@@ -139,7 +137,7 @@ def backward(call: ast.Call, ctx: Context) -> Iterator[Finding]:
 def handed_over(_tree: ast.Module, ctx: Context) -> Iterator[Finding]:
     for taker, call, loss, scope in ctx.program.training_steps.handing.handed:
         at = ctx.at(scope)
-        if not at.serves_device or _is_on_host(call, at):
+        if not at.program.serves_device or _is_on_host(call, at):
             continue
         step = ctx.program.training_steps.of(loss, scope)
         if step.learns if taker.is_whole else step.is_sure:
@@ -152,7 +150,7 @@ def lists_handed_over(_tree: ast.Module, ctx: Context) -> Iterator[Finding]:
     steps, told = ctx.program.training_steps, set[int]()
     for (_, call, loss, scope), fillings in steps.handing.listed:
         at = ctx.at(scope)
-        if id(call) in told or not at.serves_device or _is_on_host(call, at):
+        if id(call) in told or not at.program.serves_device or _is_on_host(call, at):
             continue
         open_ones = [one for one in fillings if not steps.is_filled_by_jax(one)]
         if open_ones:
@@ -167,7 +165,7 @@ def lists_handed_over(_tree: ast.Module, ctx: Context) -> Iterator[Finding]:
 def kept_for_others(_tree: ast.Module, ctx: Context) -> Iterator[Finding]:
     for assignment, scope, step in ctx.program.training_steps.kept:
         at = ctx.at(scope)
-        if at.serves_device and isinstance(assignment.targets[0], ast.Attribute):
+        if at.program.serves_device and isinstance(assignment.targets[0], ast.Attribute):
             where = f"`backward` on the loss stored in `{at.text(assignment.targets[0])}`"
             yield _told(assignment.targets[0], _LOST.format(where), _extracted(step, at), at)
 
@@ -228,33 +226,33 @@ def _named(step: Step, loss: ast.expr, like: str, ctx: Context) -> Fix | str:
     if not step.is_moved_once_named:
         return NOT_FOUND
     if source.ahead_of(statement).strip():
-        return _put_apart(put_apart(ctx.module, [statement]), ctx) or SHARED_LINE
+        return _put_apart(ctx.rewrite.put_apart([statement]), ctx) or SHARED_LINE
     name = step.fresh(like)
     value = ctx.text(loss)
     is_bare = len(value.splitlines()) > 1 and isinstance(loss, ast.BinOp | ast.BoolOp | ast.Compare)
     edits = (
-        ctx.insert_before(statement, f"{name} = ({value})" if is_bare else f"{name} = {value}"),
-        ctx.replace(loss, name, bare=isinstance(ctx.parent(loss), ast.Attribute)),
+        ctx.rewrite.insert_before(statement, f"{name} = ({value})" if is_bare else f"{name} = {value}"),
+        ctx.rewrite.replace(loss, name, bare=isinstance(ctx.parent(loss), ast.Attribute)),
     )
     shown = f"`{value}`" if "\n" not in value and len(value) < 40 else "the loss"
     title = f"store {shown} in the new variable `{name}`{_NEXT}"
-    return ctx.fix(title, *edits, applicability=Applicability.UNSAFE)
+    return ctx.rewrite.fix(title, *edits, applicability=Applicability.UNSAFE)
 
 
 def _extracted(step: Step, ctx: Context) -> Fix | str:
     behind = step.kept_behind()
     if behind:
         title = f"move the `.item()` statements after the `autocast` block{_NEXT}"
-        return ctx.fix(title, *behind, applicability=Applicability.UNSAFE)
+        return ctx.rewrite.fix(title, *behind, applicability=Applicability.UNSAFE)
     moved = step.moved()
     if isinstance(moved, str):
         return _put_apart(step.put_apart(), ctx) or moved
-    imports = ctx.runtime_import("differentiable")
+    imports = ctx.rewrite.runtime_import("differentiable")
     if imports is None:
         return _TAKEN.format("differentiable")
     title = "move the loss computation into a new function with the decorator `@differentiable`"
     title += f" of the runtime {DISTRIBUTION}, so that JAX computes the gradients"
-    return ctx.fix(title, *imports, *moved, applicability=Applicability.UNSAFE, serves_cuda=True)
+    return ctx.rewrite.fix(title, *imports, *moved, applicability=Applicability.UNSAFE, serves_cuda=True)
 
 
 def _put_apart(edits: list[Rewrite] | None, ctx: Context) -> Fix | None:
@@ -262,7 +260,7 @@ def _put_apart(edits: list[Rewrite] | None, ctx: Context) -> Fix | None:
     if edits is None:
         return None
     title = f"put each statement on its own line{_NEXT}"
-    return ctx.fix(title, *edits, applicability=Applicability.UNSAFE)
+    return ctx.rewrite.fix(title, *edits, applicability=Applicability.UNSAFE)
 
 
 def _gradients(call: ast.Call, message: str, ctx: Context) -> Iterator[Finding]:
@@ -316,7 +314,7 @@ def _gives_module(function: Scope, ctx: Context) -> bool:
 def _prepares(function: Scope, ctx: Context) -> bool:
     """Whether the function creates data loaders, so that it does more than compute the outputs."""
     at, calls = ctx.at(function), (node for node in ast.walk(function.node) if isinstance(node, ast.Call))
-    made = (at.qualified_name(call.func) or "" for call in calls)
+    made = (at.names.qualified(call.func) or "" for call in calls)
     return any(name.startswith("torch.utils.data.") for name in made)
 
 
@@ -391,9 +389,11 @@ def _are_parameters(inputs: list[ast.expr], ctx: Context) -> bool:
 
     They lead to the outputs where these are computed.
     """
-    if len(inputs) != 1 or not isinstance(inputs[0], ast.Name) or not ctx.is_parameter(inputs[0]):
+    if len(inputs) != 1 or not isinstance(inputs[0], ast.Name) or not ctx.names.is_parameter(inputs[0]):
         return False
-    given = [made for value, at in ctx.handed(inputs[0]) for made in at.assigned_values(value) or [value]]
+    given = [
+        made for value, at in ctx.passed(inputs[0]) for made in at.names.assigned_values(value) or [value]
+    ]
     return bool(given) and all(
         any(isinstance(node, ast.Attribute) and node.attr == "parameters" for node in ast.walk(one))
         for one in given
@@ -429,14 +429,14 @@ def _marked(function: Scope, ctx: Context) -> Fix | str:
     if any(isinstance(inner, ast.Attribute) and inner.attr == "backward" for inner in inside):
         return f"the fix for the `backward` call in `{node.name}` also moves this call: apply that fix first"
     mark = name = "higher_order" if ctx.trace.is_differentiable(function) else "differentiable"
-    imports = ctx.runtime_import(mark)
+    imports = ctx.rewrite.runtime_import(mark)
     if imports is None:
         return _TAKEN.format(mark)
     why = None if mark == "higher_order" else ctx.program.training_steps.changing.unseen(node.body, function)
     mark += f"(compiled=False)  # {why}" if why is not None else ""
     title = f"decorate `{node.name}` with `@{name}` of the runtime {DISTRIBUTION}"
-    decorator = ctx.add_decorator(node, mark)
-    return ctx.fix(title, *imports, decorator, applicability=Applicability.UNSAFE, serves_cuda=True)
+    decorator = ctx.rewrite.add_decorator(node, mark)
+    return ctx.rewrite.fix(title, *imports, decorator, applicability=Applicability.UNSAFE, serves_cuda=True)
 
 
 def _is_method_of_tensor(call: ast.Call, ctx: Context) -> bool:
@@ -445,7 +445,7 @@ def _is_method_of_tensor(call: ast.Call, ctx: Context) -> bool:
         return False
     if ctx.program.is_accelerate_backward(call):
         return True
-    kind = ctx.kind(call.func.value)
+    kind = ctx.types.kind(call.func.value)
     if ctx.program.has_importers and ctx.program.is_loss_consumer(ctx.scope.function):
         return False  # others hand it over, and are told where they compute it
     if isinstance(kind, Tensor):
@@ -453,7 +453,7 @@ def _is_method_of_tensor(call: ast.Call, ctx: Context) -> bool:
     if not isinstance(kind, Unknown) or not ctx.program.imports_torch:
         return False
     if call.args:
-        return isinstance(ctx.kind(call.args[0]), Tensor)
+        return isinstance(ctx.types.kind(call.args[0]), Tensor)
     # A loss that a function at hand computes: what zeroes gradients, or asks for them, trains with torch, but
     # an optimizer of the program's own may zero them in its steps, as that of SAM does.
     trains = any(ctx.names.has_call(name) for name in ("zero_grad", "requires_grad_"))
@@ -471,6 +471,6 @@ def _is_on_host(call: ast.Call, ctx: Context) -> bool:
         for item in outer.items
     )
     return any(
-        isinstance(context, ast.Call) and ctx.qualified_name(context.func) == "torchax.disable_temporarily"
+        isinstance(context, ast.Call) and ctx.names.qualified(context.func) == "torchax.disable_temporarily"
         for context in contexts
     )

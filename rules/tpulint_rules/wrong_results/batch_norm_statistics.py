@@ -97,10 +97,10 @@ def layers(_tree: ast.Module, ctx: Context) -> Iterator[Finding]:
     seen: set[str] = set()
     for call, there in calls:
         place = there.scope.qualname.partition(".")[0]
-        name = there.qualified_name(call.func) or ""
+        name = there.names.qualified(call.func) or ""
         if place in seen or not name.startswith("torch.nn.") or not _keeps_statistics(call, name):
             continue
-        if not (ctx.is_trained and ctx.serves_device) or ctx.program.calls_backward:
+        if not (ctx.program.is_trained and ctx.program.serves_device) or ctx.program.calls_backward:
             return
         seen.add(place)
         message = (

@@ -53,7 +53,7 @@ _DOUBLES = frozenset({"torch.float64", "torch.double"})
 
 @rule.on(ast.Call, named={"set_default_dtype"})
 def default_dtype(call: ast.Call, ctx: Context) -> Iterator[Finding]:
-    if ctx.qualified_name(call.func) != "torch.set_default_dtype" or len(call.args) != 1:
+    if ctx.names.qualified(call.func) != "torch.set_default_dtype" or len(call.args) != 1:
         return
     if _named(call.args[0], ctx) in _DOUBLES:
         yield from _found(call, ctx)
@@ -61,7 +61,7 @@ def default_dtype(call: ast.Call, ctx: Context) -> Iterator[Finding]:
 
 @rule.on(ast.Call, named={"set_default_tensor_type"})
 def default_type(call: ast.Call, ctx: Context) -> Iterator[Finding]:
-    if ctx.qualified_name(call.func) != "torch.set_default_tensor_type" or len(call.args) != 1:
+    if ctx.names.qualified(call.func) != "torch.set_default_tensor_type" or len(call.args) != 1:
         return
     if next(ctx.names.default_tensor_types(call)) == "torch.DoubleTensor":
         yield from _found(call, ctx)
@@ -74,11 +74,11 @@ def _named(dtype: ast.expr, ctx: Context) -> str | None:
         values = [binding.value for binding in bound[1]] if bound is not None else []
         if len(values) == 1 and isinstance(values[0], ast.Attribute):
             dtype = values[0]
-    return ctx.qualified_name(dtype)
+    return ctx.names.qualified(dtype)
 
 
 def _found(call: ast.Call, ctx: Context) -> Iterator[Finding]:
-    if ctx.serves_device and _OPTION not in ctx.source.text:
+    if ctx.program.serves_device and _OPTION not in ctx.source.text:
         message = (
             "JAX disables 64-bit types by default, so `float64` tensors become `float32` on the device, "
             "without an error"
@@ -87,9 +87,9 @@ def _found(call: ast.Call, ctx: Context) -> Iterator[Finding]:
 
 
 def _enabled(call: ast.Call, ctx: Context) -> Fix | None:
-    statement, imports = ctx.statement(call), ctx.imports("import jax")
+    statement, imports = ctx.statement(call), ctx.rewrite.imports("import jax")
     if imports is None or not isinstance(statement, ast.Expr) or statement.value is not call:
         return None
-    edit = ctx.insert_after(statement, f'jax.config.update("{_OPTION}", True)')
+    edit = ctx.rewrite.insert_after(statement, f'jax.config.update("{_OPTION}", True)')
     title = f'add `jax.config.update("{_OPTION}", True)`, which enables 64-bit types in JAX'
-    return ctx.fix(title, edit, *imports, applicability=Applicability.UNSAFE)
+    return ctx.rewrite.fix(title, edit, *imports, applicability=Applicability.UNSAFE)

@@ -54,10 +54,10 @@ _OTHERS = frozenset({"manual_seed", "manual_seed_all"})
 
 @rule.on(ast.Call, named={"manual_seed"})
 def manual_seed(call: ast.Call, ctx: Context) -> Iterator[Finding]:
-    if ctx.qualified_name(call.func) not in _SEEDS or len(call.args) != 1 or ctx.trace_path is not None:
+    if ctx.names.qualified(call.func) not in _SEEDS or len(call.args) != 1 or ctx.trace.path is not None:
         return
     statement = ctx.statement(call)
-    if not isinstance(statement, ast.Expr) or statement.value is not call or not ctx.serves_device:
+    if not isinstance(statement, ast.Expr) or statement.value is not call or not ctx.program.serves_device:
         return
     in_method = ctx.scope.function is not None and ctx.scope.function.owner is not None
     if in_method or _seeds_device(ctx):
@@ -80,14 +80,16 @@ def _other_seeds(ctx: Context) -> list[int]:
         call.lineno
         for name in _OTHERS
         for call, at in ctx.calls(name)
-        if isinstance(call.func, ast.Attribute) and at.qualified_name(call.func) not in _SEEDS
+        if isinstance(call.func, ast.Attribute) and at.names.qualified(call.func) not in _SEEDS
     ]
 
 
 def _seeded(statement: ast.stmt, seed: ast.expr, ctx: Context) -> Fix | None:
-    imports = ctx.imports("import torchax")
+    imports = ctx.rewrite.imports("import torchax")
     if imports is None or any(isinstance(node, ast.Call) for node in ast.walk(seed)):
         return None
     code = f"torchax.default_env().manual_seed({ctx.text(seed)})"
     title = "add `torchax.default_env().manual_seed(...)`, which seeds the random numbers on the device"
-    return ctx.fix(title, ctx.insert_after(statement, code), *imports, applicability=Applicability.UNSAFE)
+    return ctx.rewrite.fix(
+        title, ctx.rewrite.insert_after(statement, code), *imports, applicability=Applicability.UNSAFE
+    )

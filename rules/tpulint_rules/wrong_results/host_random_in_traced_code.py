@@ -58,10 +58,10 @@ _DRAWS = {f"random.{name}" for name in _PYTHON} | {f"numpy.random.{name}" for na
 
 @rule.on(ast.Call, named=_PYTHON | _NUMPY, traced=True)
 def draw(call: ast.Call, ctx: Context) -> Iterator[Finding]:
-    name = ctx.qualified_name(call.func)
+    name = ctx.names.qualified(call.func)
     if name not in _DRAWS or not ctx.trace.is_of_model or _is_seeded(ctx):
         return
-    if not ctx.runtime_handles("random numbers of Python and NumPy"):
+    if not ctx.program.runtime_handles("random numbers of Python and NumPy"):
         message = f"`{name}` runs only while JAX traces this code, so all compiled calls use the same numbers"
         yield ctx.finding(call, message)
 
@@ -69,6 +69,6 @@ def draw(call: ast.Call, ctx: Context) -> Iterator[Finding]:
 def _is_seeded(ctx: Context) -> bool:
     """Whether traced code of this file seeds the generator, to draw the same numbers at every call."""
     return any(
-        at.qualified_name(call.func) in ("random.seed", "numpy.random.seed") and at.trace_path is not None
+        at.names.qualified(call.func) in ("random.seed", "numpy.random.seed") and at.trace.path is not None
         for call, at in ctx.calls("seed")
     )

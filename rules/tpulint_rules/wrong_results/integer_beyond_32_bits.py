@@ -144,7 +144,7 @@ def _shifts(ctx: Context) -> Iterator[Finding]:
 
 
 def _serves(ctx: Context) -> bool:
-    return ctx.serves_device or ctx.trace_path is not None
+    return ctx.program.serves_device or ctx.trace.path is not None
 
 
 def _seeds(ctx: Context) -> Iterator[tuple[ast.expr, Context]]:
@@ -188,11 +188,11 @@ def _value(node: ast.expr, ctx: Context) -> int | None:
             one, other = _value(left, ctx), _value(right, ctx)
             return None if one is None or other is None else _computed(one, op, other)
         case ast.Attribute(value=ast.Call(func=function, args=[dtype]), attr="max" | "min"):
-            if ctx.qualified_name(function) in _LIMITS and ctx.qualified_name(dtype) in _LONG:
+            if ctx.names.qualified(function) in _LIMITS and ctx.names.qualified(dtype) in _LONG:
                 return 2**63 - 1 if node.attr == "max" else -(2**63)
-        case ast.Attribute(attr="maxsize") if ctx.qualified_name(node) == "sys.maxsize":
+        case ast.Attribute(attr="maxsize") if ctx.names.qualified(node) == "sys.maxsize":
             return 2**63 - 1
-        case ast.Call(func=function) if ctx.qualified_name(function) in {f"time.{name}" for name in _TIMES}:
+        case ast.Call(func=function) if ctx.names.qualified(function) in {f"time.{name}" for name in _TIMES}:
             return _NOW
         case ast.Call(func=ast.Name(id="int" | "round"), args=[ast.BinOp(op=ast.Mult()) as product]):
             return _time(product, ctx)
@@ -205,7 +205,7 @@ def _time(product: ast.BinOp, ctx: Context) -> int | None:
         case (ast.Call(func=function), ast.Constant(value=int() | float() as parts)) | (
             ast.Constant(value=int() | float() as parts),
             ast.Call(func=function),
-        ) if ctx.qualified_name(function) == "time.time":
+        ) if ctx.names.qualified(function) == "time.time":
             return int(_NOW_IN_SECONDS * parts)
     return None
 
@@ -233,10 +233,10 @@ def _uses(node: ast.expr, ctx: Context) -> Iterator[tuple[ast.expr, Context]]:
     """The expression itself, and where it is the only value of a variable, all places that read this."""
     yield node, ctx
     match ctx.parent(node):
-        case ast.Assign(targets=[ast.Name(id=name) as target]) if ctx.assigned_values(target) == [node]:
-            for read in ctx.loads(name):
+        case ast.Assign(targets=[ast.Name(id=name) as target]) if ctx.names.assigned_values(target) == [node]:
+            for read in ctx.names.loads(name):
                 place = _place(read, ctx)
-                if place.assigned_values(read) == [node]:
+                if place.names.assigned_values(read) == [node]:
                     yield read, place
 
 
@@ -267,7 +267,7 @@ def _judged(node: ast.expr, value: int, ctx: Context) -> Iterator[Finding]:
         if is_integer or in_bits:
             yield _found(node, _message(node, ctx), ctx)
         elif not _is_filler(node, ctx) and not (
-            dtypes == {"float"} and ctx.runtime_handles("integers beyond 32 bits beside floats")
+            dtypes == {"float"} and ctx.program.runtime_handles("integers beyond 32 bits beside floats")
         ):
             text = ctx.text(node)
             message = (
@@ -319,7 +319,7 @@ def _is_integer(node: ast.expr, ctx: Context) -> bool:
 
 def _is_on_device(node: ast.expr, ctx: Context, seen: set[str]) -> bool:
     """Whether an expression is a tensor, and not known to be on the CPU."""
-    kind = ctx.kind(node)
+    kind = ctx.types.kind(node)
     if isinstance(kind, Tensor):
         return kind.certain and not kind.is_host
     match node:
@@ -329,9 +329,9 @@ def _is_on_device(node: ast.expr, ctx: Context, seen: set[str]) -> bool:
             return _is_on_device(left, ctx, seen) or _is_on_device(right, ctx, seen)
         case ast.Name(id=name) if name not in seen:
             seen.add(name)
-            values = ctx.assigned_values(node)
+            values = ctx.names.assigned_values(node)
             return bool(values) and _is_on_device(values[0], ctx, seen)
-        case ast.Call(func=ast.Attribute(value=owner, attr=name)) if ctx.qualified_name(node.func) is None:
+        case ast.Call(func=ast.Attribute(value=owner, attr=name)) if ctx.names.qualified(node.func) is None:
             if name == "to":
                 return any(_is_device(one, ctx) for one in node.args) or _is_on_device(owner, ctx, seen)
             return name == "cuda" or (name not in READS and _is_on_device(owner, ctx, seen))
@@ -341,7 +341,7 @@ def _is_on_device(node: ast.expr, ctx: Context, seen: set[str]) -> bool:
 def _is_device(node: ast.expr, ctx: Context) -> bool:
     if isinstance(node, ast.Constant):
         return isinstance(node.value, str) and not node.value.startswith("cpu")
-    return isinstance(kind := ctx.kind(node), Device) and kind != Device("cpu")
+    return isinstance(kind := ctx.types.kind(node), Device) and kind != Device("cpu")
 
 
 def _dtype(node: ast.expr, ctx: Context, seen: set[str]) -> str:
@@ -349,7 +349,7 @@ def _dtype(node: ast.expr, ctx: Context, seen: set[str]) -> str:
 
     A variable that is computed from itself, as in a loop, has the dtype of its other values.
     """
-    kind = ctx.kind(node)
+    kind = ctx.types.kind(node)
     if isinstance(kind, Tensor) and kind.dtype:
         return "int" if kind.dtype == "bool" else kind.dtype
     match node:
@@ -364,7 +364,7 @@ def _dtype(node: ast.expr, ctx: Context, seen: set[str]) -> str:
             if name in seen:
                 return _ITSELF
             seen.add(name)
-            return _only({_dtype(value, ctx, seen) for value in ctx.assigned_values(node)} - {_ITSELF})
+            return _only({_dtype(value, ctx, seen) for value in ctx.names.assigned_values(node)} - {_ITSELF})
         case ast.Call():
             return _made_dtype(node, ctx, seen)
     return ""
@@ -375,12 +375,12 @@ def _only(dtypes: set[str]) -> str:
 
 
 def _made_dtype(call: ast.Call, ctx: Context, seen: set[str]) -> str:
-    qualified = ctx.qualified_name(call.func)
+    qualified = ctx.names.qualified(call.func)
     name = (qualified or "").removeprefix("torch.")
     if qualified is None and isinstance(call.func, ast.Attribute):
         name = call.func.attr
     for given in (*call.args, *(word.value for word in call.keywords)):
-        dtype = ctx.qualified_name(given)
+        dtype = ctx.names.qualified(given)
         if dtype in _FLOATS or dtype in _INTEGERS:
             return "float" if dtype in _FLOATS else "int"
     if name in _OF_INTEGERS:
@@ -418,7 +418,7 @@ def _beside(node: ast.expr, ctx: Context) -> Iterator[ast.expr]:
 
 def _operands(call: ast.Call, node: ast.expr, ctx: Context) -> Iterator[ast.expr]:
     """The other operands of an operation that a call is."""
-    qualified = ctx.qualified_name(call.func)
+    qualified = ctx.names.qualified(call.func)
     name = (qualified or "").removeprefix("torch.")
     if qualified is None and isinstance(call.func, ast.Attribute):
         name = call.func.attr
@@ -431,7 +431,7 @@ def _operands(call: ast.Call, node: ast.expr, ctx: Context) -> Iterator[ast.expr
 
 
 def _is_float(node: ast.expr, ctx: Context) -> bool:
-    return ctx.qualified_name(node) in _FLOATS
+    return ctx.names.qualified(node) in _FLOATS
 
 
 def _is_filler(node: ast.expr, ctx: Context) -> bool:
@@ -446,7 +446,7 @@ def _is_made_on_device(node: ast.expr, ctx: Context) -> bool:
     call = ctx.parent(node)
     while isinstance(call, ast.List | ast.Tuple | ast.keyword):
         call = ctx.parent(call)
-    if not isinstance(call, ast.Call) or ctx.qualified_name(call.func) not in _FACTORIES:
+    if not isinstance(call, ast.Call) or ctx.names.qualified(call.func) not in _FACTORIES:
         return False
     if any(_is_float(word.value, ctx) for word in call.keywords) or any(
         isinstance(one, ast.Constant) and type(one.value) is float for one in ast.walk(call)
@@ -454,7 +454,7 @@ def _is_made_on_device(node: ast.expr, ctx: Context) -> bool:
         return False
     if any(word.arg == "device" for word in call.keywords):
         return ctx.devices.may_be_made_on_device(call)
-    kind = ctx.kind(call)
+    kind = ctx.types.kind(call)
     if isinstance(kind, Tensor) and kind.certain and not kind.is_host:
         return True
     taken = ctx.parent(call)
@@ -476,14 +476,14 @@ def _found(node: ast.expr, message: str, ctx: Context) -> Finding:
 def _as_float(node: ast.expr, ctx: Context) -> Fix:
     text = ctx.text(node)
     number = f"{text}.0" if isinstance(node, ast.Constant) and text.isdigit() else f"float({text})"
-    return ctx.fix(f"write `{text}` as the float `{number}`", ctx.replace(node, number))
+    return ctx.rewrite.fix(f"write `{text}` as the float `{number}`", ctx.rewrite.replace(node, number))
 
 
 def _enabled(ctx: Context) -> Fix | None:
-    imports = None if ctx.is_imported else ctx.imports("import jax")
+    imports = None if ctx.program.is_imported else ctx.rewrite.imports("import jax")
     if imports is None:
         return None
     line = f'jax.config.update("{_OPTION}", True)'
-    edit = ctx.insert_below_imports(line)
+    edit = ctx.rewrite.insert_below_imports(line)
     title = f"add `{line}`, which enables 64-bit types in JAX"
-    return ctx.fix(title, *imports, edit, applicability=Applicability.UNSAFE)
+    return ctx.rewrite.fix(title, *imports, edit, applicability=Applicability.UNSAFE)

@@ -51,14 +51,14 @@ _STALE = (
 
 @rule.on(ast.Call, named={"compile", "jax_jit"})
 def jitted(call: ast.Call, ctx: Context) -> Iterator[Finding]:
-    if ctx.qualified_name(call.func) not in _ENTRIES or not call.args:
+    if ctx.names.qualified(call.func) not in _ENTRIES or not call.args:
         return
     given = call.args[0]
     if isinstance(given, ast.Attribute):
-        owner = ctx.kind(given.value)
-        if not isinstance(owner, Instance) or not ctx.is_module(owner):
+        owner = ctx.types.kind(given.value)
+        if not isinstance(owner, Instance) or not ctx.types.is_module(owner):
             return
-        if given.attr == "forward" or ctx.defines_method(owner, given.attr):
+        if given.attr == "forward" or ctx.types.defines_method(owner.cls, given.attr):
             yield ctx.finding(call, _STALE.format(ctx.text(given.value)))
         return
     function = _function(given, ctx)
@@ -74,7 +74,7 @@ def decorated(_tree: ast.Module, ctx: Context) -> Iterator[Finding]:
             continue
         around = ctx.at(function.parent)
         for decorator in getattr(function.node, "decorator_list", ()):
-            if around.qualified_name(decorator) in _ENTRIES:
+            if around.names.qualified(decorator) in _ENTRIES:
                 module = _called_module(function, ctx)
                 if module is not None:
                     yield around.finding(decorator, _STALE.format(module))
@@ -97,6 +97,6 @@ def _called_module(function: Scope, ctx: Context) -> str | None:
     for node in ast.walk(function.node):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
             taken = node.func.id in function.bindings
-            if not taken and inside.is_module(inside.kind(node.func)):
+            if not taken and inside.types.is_module(inside.types.kind(node.func)):
                 return node.func.id
     return None

@@ -86,7 +86,7 @@ def augmented(node: ast.AugAssign, ctx: Context) -> Iterator[Finding]:
 
 @rule.on(ast.Call, named=WRITES)
 def in_place(call: ast.Call, ctx: Context) -> Iterator[Finding]:
-    if not isinstance(call.func, ast.Attribute) or not ctx.kind(call.func.value).is_traced:
+    if not isinstance(call.func, ast.Attribute) or not ctx.types.kind(call.func.value).is_traced:
         return
     receiver = call.func.value
     if isinstance(receiver, ast.Call) and getattr(receiver.func, "attr", "") in WRITES:
@@ -101,14 +101,14 @@ def _finding(
     node: ast.expr, written: ast.expr, found: Copied, fix: Fix | None, ctx: Context
 ) -> Iterator[Finding]:
     """The finding, unless the program has the runtime, which makes the write change the tensor."""
-    if fix is None and ctx.runtime_handles("writes through views"):
+    if fix is None and ctx.program.runtime_handles("writes through views"):
         return
     yield ctx.finding(node, _message(written, found, ctx), fix)
 
 
 def _lost(written: ast.expr, ctx: Context) -> Copied | None:
     """Whether the write changes a copy on torchax, and the original is read later; the copy, or None."""
-    if ctx.trace_path is None and not ctx.serves_device:
+    if ctx.trace.path is None and not ctx.program.serves_device:
         return None
     found = ctx.types.lost_write(written)
     return None if found is not None and _is_shared(found.view, ctx) else found
@@ -117,7 +117,11 @@ def _lost(written: ast.expr, ctx: Context) -> Copied | None:
 def _is_shared(view: ast.expr, ctx: Context) -> bool:
     """Whether the view is `detach()`, in a program whose runtime lets it share memory."""
     is_detached = isinstance(view, ast.Call) and getattr(view.func, "attr", "") == "detach"
-    return is_detached and ctx.asks_gradients and ctx.runtime_handles("writes through `detach()`")
+    return (
+        is_detached
+        and ctx.program.asks_gradients
+        and ctx.program.runtime_handles("writes through `detach()`")
+    )
 
 
 def _message(written: ast.expr, found: Copied, ctx: Context) -> str:
@@ -142,7 +146,7 @@ def _left_out(call: ast.Call, found: Copied, ctx: Context) -> Fix | None:
     assert isinstance(call.func, ast.Attribute)
     if call.func.attr not in SHAPELESS or not isinstance(ctx.parent(call), ast.Expr):
         return None
-    if not all(isinstance(ctx.kind(argument), Static) for argument in call.args) or call.keywords:
+    if not all(isinstance(ctx.types.kind(argument), Static) for argument in call.args) or call.keywords:
         return None
     node = call.func.value
     while node is not found.base:
@@ -150,9 +154,9 @@ def _left_out(call: ast.Call, found: Copied, ctx: Context) -> Fix | None:
         if not plain or node.func.attr not in WHOLE - _OTHER_ELEMENTS:  # type: ignore[attr-defined]
             return None
         node = node.func.value  # type: ignore[attr-defined]
-    edit = ctx.replace(call.func.value, ctx.text(found.base))
+    edit = ctx.rewrite.replace(call.func.value, ctx.text(found.base))
     title = f"write to `{ctx.text(found.base)}` directly instead of to `{ctx.text(call.func.value)}`"
-    return ctx.fix(title, edit)
+    return ctx.rewrite.fix(title, edit)
 
 
 #: Views of elements that are of another kind, or without a gradient.
@@ -174,11 +178,11 @@ def _turned(node: ast.Subscript, found: Copied, ctx: Context) -> Fix | None:
         case _:
             return None
     number = isinstance(node.slice, ast.Constant | ast.Name | ast.UnaryOp)
-    if node.value is not found.view or not number or not isinstance(ctx.kind(node.slice), Static):
+    if node.value is not found.view or not number or not isinstance(ctx.types.kind(node.slice), Static):
         return None
     code = f"{ctx.text(base)}[:, {ctx.text(node.slice)}]"
     title = f"write to `{code}` instead of to `{ctx.text(node)}`"
-    return ctx.fix(title, ctx.replace(node, code))
+    return ctx.rewrite.fix(title, ctx.rewrite.replace(node, code))
 
 
 def _diagonal(call: ast.Call, found: Copied, ctx: Context) -> Fix | None:
@@ -193,14 +197,14 @@ def _diagonal(call: ast.Call, found: Copied, ctx: Context) -> Fix | None:
     if view is not found.view or getattr(view.func, "attr", "") != "diagonal" or call.keywords:
         return None
     last = {k.arg: ctx.text(k.value) for k in view.keywords} == {"dim1": "-2", "dim2": "-1"}
-    imports = ctx.imports("import torch")
+    imports = ctx.rewrite.imports("import torch")
     if view.args or (view.keywords and not last) or imports is None:
         return None
     base = ctx.text(found.base)
     eye = f"torch.eye(*{base}.shape[-2:], dtype=torch.bool, device={base}.device)"
-    edit = ctx.replace(call, f"{base}.masked_fill_({eye}, {value})")
+    edit = ctx.rewrite.replace(call, f"{base}.masked_fill_({eye}, {value})")
     title = "replace the write to `diagonal()` with `masked_fill_` and a `torch.eye` mask"
-    return ctx.fix(title, edit, *imports, applicability=Applicability.UNSAFE)
+    return ctx.rewrite.fix(title, edit, *imports, applicability=Applicability.UNSAFE)
 
 
 def _fix(written: ast.expr, found: Copied, ctx: Context) -> Fix | None:
@@ -231,7 +235,7 @@ def _index(written: ast.expr, found: Copied, ctx: Context) -> Fix | None:
         return None
     code = f"{ctx.text(base)}[{':, ' * dim}{part}]"
     title = f"write to `{code}`, which is a view on torchax, instead of to `{ctx.text(found.view)}`"
-    return ctx.fix(title, ctx.replace(found.view, code))
+    return ctx.rewrite.fix(title, ctx.rewrite.replace(found.view, code))
 
 
 def _loop(found: Copied, ctx: Context) -> Fix | None:
@@ -255,7 +259,7 @@ def _loop(found: Copied, ctx: Context) -> Fix | None:
             return None
     place = found.base if found.view is found.base else found.view
     title = f"loop over basic slices of `{base}`, which are views on torchax"
-    return ctx.fix(title, ctx.replace(place, rows))
+    return ctx.rewrite.fix(title, ctx.rewrite.replace(place, rows))
 
 
 def _written_back(written: ast.expr, found: Copied, ctx: Context) -> Fix | None:
@@ -273,21 +277,21 @@ def _written_back(written: ast.expr, found: Copied, ctx: Context) -> Fix | None:
     pieces = _joined(found, ctx)
     if pieces is not None and isinstance(written, ast.Name):
         code, imports = pieces
-        edit = ctx.insert_after(statement, f"{ctx.text(base)}.copy_({code})")
+        edit = ctx.rewrite.insert_after(statement, f"{ctx.text(base)}.copy_({code})")
         title = f"copy `{code}` back to `{ctx.text(base)}` after the write"
-        return ctx.fix(title, edit, *imports, applicability=Applicability.UNSAFE)
+        return ctx.rewrite.fix(title, edit, *imports, applicability=Applicability.UNSAFE)
     if not back:
         return None
     text = ctx.text(found.base)
     given = found.view.args if isinstance(found.view, ast.Call) else []
     arguments = ", ".join(ctx.text(argument) for argument in given)
     if written is found.view:
-        if ctx.is_bound("flat") or not isinstance(statement, ast.Assign | ast.AugAssign | ast.Expr):
+        if ctx.names.is_bound("flat") or not isinstance(statement, ast.Assign | ast.AugAssign | ast.Expr):
             return None
         held = "flat"
         edits = [
-            ctx.insert_before(statement, f"flat = {ctx.text(found.view)}"),
-            ctx.replace(written, held),
+            ctx.rewrite.insert_before(statement, f"flat = {ctx.text(found.view)}"),
+            ctx.rewrite.replace(written, held),
         ]
     else:
         held_by = written
@@ -297,11 +301,11 @@ def _written_back(written: ast.expr, found: Copied, ctx: Context) -> Fix | None:
             return None
         held, edits = held_by.id, []
     code = back.format(view=held, base=text, arguments=arguments)
-    edits.append(ctx.insert_after(statement, f"{text}.copy_({code})"))
+    edits.append(ctx.rewrite.insert_after(statement, f"{text}.copy_({code})"))
     title = f"copy the elements of `{held}` back to `{text}` after the write"
     if written is found.view:
         title = f"write to `{held} = {ctx.text(found.view)}`, and then copy `{held}` back to `{text}`"
-    return ctx.fix(title, *edits, applicability=Applicability.UNSAFE)
+    return ctx.rewrite.fix(title, *edits, applicability=Applicability.UNSAFE)
 
 
 def _joined(found: Copied, ctx: Context) -> tuple[str, tuple[Change, ...]] | None:
@@ -322,7 +326,7 @@ def _joined(found: Copied, ctx: Context) -> tuple[str, tuple[Change, ...]] | Non
             joined, given, keywords = "stack", [ast.Constant(1)], []
         case _:
             return None
-    imports = ctx.imports("import torch")
+    imports = ctx.rewrite.imports("import torch")
     if imports is None or not all(isinstance(element, ast.Name) for element in elements):
         return None
     along = [*given, *(keyword.value for keyword in keywords if keyword.arg == "dim")]

@@ -47,7 +47,7 @@ _TYPES: tuple[type[float], ...] = (bool, int, float)
 
 @rule.on(ast.Call, named={"tensor", "as_tensor", "asarray"})
 def tensor(call: ast.Call, ctx: Context) -> Iterator[Finding]:
-    if ctx.qualified_name(call.func) not in _FACTORIES or not _is_on_device(call, ctx) or not call.args:
+    if ctx.names.qualified(call.func) not in _FACTORIES or not _is_on_device(call, ctx) or not call.args:
         return
     numbers = list(_numbers(call.args[0]))
     if not numbers or not isinstance(numbers[0], ast.Constant):
@@ -72,7 +72,7 @@ def _is_on_device(call: ast.Call, ctx: Context) -> bool:
     if not ctx.devices.may_be_made_on_device(call):
         return False
     device = next(item.value for item in call.keywords if item.arg == "device")
-    return isinstance(device, ast.Constant) or ctx.trace_path is not None or ctx.serves_device
+    return isinstance(device, ast.Constant) or ctx.trace.path is not None or ctx.program.serves_device
 
 
 def _numbers(node: ast.expr) -> Iterator[ast.expr]:
@@ -90,11 +90,13 @@ def _type(node: ast.expr, ctx: Context) -> type[float] | None:
     """The Python type of an element that is a literal, a call of `float`, or a name such as `math.pi`."""
     if isinstance(node, ast.Constant):
         return next((kind for kind in _TYPES if type(node.value) is kind), None)
-    if isinstance(node, ast.Call) and ctx.qualified_name(node.func) == "builtins.float":
+    if isinstance(node, ast.Call) and ctx.names.qualified(node.func) == "builtins.float":
         return float
-    return float if ctx.qualified_name(node) in ("math.inf", "math.pi", "math.nan", "torch.inf") else None
+    return float if ctx.names.qualified(node) in ("math.inf", "math.pi", "math.nan", "torch.inf") else None
 
 
 def _fix(first: ast.Constant, number: int, wanted: type[float], ctx: Context) -> Fix:
     text = str(wanted(number))
-    return ctx.fix(f"write the first element `{first.value!r}` as `{text}`", ctx.replace(first, text))
+    return ctx.rewrite.fix(
+        f"write the first element `{first.value!r}` as `{text}`", ctx.rewrite.replace(first, text)
+    )

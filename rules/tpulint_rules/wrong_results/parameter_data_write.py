@@ -59,7 +59,11 @@ _PARAMETERS = frozenset({"parameters", "named_parameters"})
 @rule.on(ast.Call, named=lambda name: name.endswith("_") and not name.startswith("_"))
 def written(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     statement = ctx.parent(call)
-    if not isinstance(statement, ast.Expr) or not ctx.serves_device or ctx.only_with_cuda(call):
+    if (
+        not isinstance(statement, ast.Expr)
+        or not ctx.program.serves_device
+        or ctx.devices.only_with_cuda(call)
+    ):
         return
     target: ast.expr = call
     while isinstance(target, ast.Call) and _in_place(target):
@@ -74,7 +78,7 @@ def written(call: ast.Call, ctx: Context) -> Iterator[Finding]:
             states = list(_states(target, name, ctx))
             if states:
                 fix = _kept(states, statement, ctx)
-                if fix is None and ctx.runtime_handles("writes to values of `state_dict()`"):
+                if fix is None and ctx.program.runtime_handles("writes to values of `state_dict()`"):
                     return
                 message = (
                     "`state_dict()` returns copies on torchax, so this write does not change the parameters"
@@ -120,7 +124,7 @@ def _states(target: ast.expr, name: ast.Name, ctx: Context) -> Iterator[ast.Call
             if not _arguments(call)
         )
         return
-    match ctx.assigned_values(name):
+    match ctx.names.assigned_values(name):
         case [ast.Call(func=ast.Attribute(attr="state_dict")) as call] if not _arguments(call):
             yield call
 
@@ -132,23 +136,23 @@ def _arguments(call: ast.Call) -> bool:
 def _kept(states: list[ast.Call], statement: ast.stmt, ctx: Context) -> Fix | None:
     if not ctx.trace.is_without_gradient(statement):
         return None
-    edits = [ctx.add_argument(call, "keep_vars=True") for call in states]
-    return ctx.fix(
+    edits = [ctx.rewrite.add_argument(call, "keep_vars=True") for call in states]
+    return ctx.rewrite.fix(
         "pass `keep_vars=True` to `state_dict`, which then returns the parameters themselves", *edits
     )
 
 
 def _shared(ctx: Context) -> Fix | None:
     title = f"add the runtime {DISTRIBUTION}, which makes this write change the parameters"
-    return ctx.runtime_fix(title)
+    return ctx.rewrite.runtime_fix(title)
 
 
 def _without_gradient(target: ast.expr, name: ast.Name, statement: ast.stmt, ctx: Context) -> Fix | None:
-    edits: list[Change] = [ctx.reduce(target, name)]
+    edits: list[Change] = [ctx.rewrite.reduce(target, name)]
     if not ctx.trace.is_without_gradient(statement):
-        imports = ctx.imports("import torch")
+        imports = ctx.rewrite.imports("import torch")
         if imports is None or ctx.source.shares_row(statement):
             return None
-        edits += [ctx.enclose(statement, "with torch.no_grad():"), *imports]
+        edits += [ctx.rewrite.enclose(statement, "with torch.no_grad():"), *imports]
     title = f"write to `{name.id}` under `torch.no_grad()` instead of to `{ctx.text(target)}`"
-    return ctx.fix(title, *edits)
+    return ctx.rewrite.fix(title, *edits)

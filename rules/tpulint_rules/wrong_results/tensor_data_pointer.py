@@ -64,9 +64,9 @@ _OF_MODULES = frozenset({"parameters", "named_parameters", "buffers", "named_buf
 @rule.on(ast.Call, named={"data_ptr"})
 def address(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     outer = ctx.parent(call)
-    if not _is_taken(call, ctx) or not (ctx.serves_device or ctx.trace_path is not None):
+    if not _is_taken(call, ctx) or not (ctx.program.serves_device or ctx.trace.path is not None):
         return
-    if ctx.only_with_cuda(call) or ctx.runtime_handles("addresses of tensors", _owner(call)):
+    if ctx.devices.only_with_cuda(call) or ctx.program.runtime_handles("addresses of tensors", _owner(call)):
         return
     message = "`data_ptr()` is 0 for every torchax tensor, so all tensors seem to share their memory"
     if not isinstance(outer, ast.Compare) or not _compares(outer):
@@ -88,7 +88,7 @@ def _is_taken(call: ast.Call, ctx: Context) -> bool:
     tensor, outer = _tensor(call), ctx.parent(call)
     if tensor is None or (isinstance(outer, ast.BinOp) and isinstance(outer.op, ast.Mod)):
         return False
-    kind = ctx.kind(tensor)
+    kind = ctx.types.kind(tensor)
     if isinstance(kind, Tensor):
         return not kind.is_host
     if not isinstance(kind, Unknown) or not isinstance(tensor, ast.Name):
@@ -124,9 +124,9 @@ def _identity(outer: ast.Compare, ctx: Context) -> Fix | None:
     if not (isinstance(left, _NAMED) and isinstance(right, _NAMED)):
         return None
     word = "is" if isinstance(outer.ops[0], ast.Eq) else "is not"
-    edit = ctx.replace(outer, f"{ctx.text(left)} {word} {ctx.text(right)}")
+    edit = ctx.rewrite.replace(outer, f"{ctx.text(left)} {word} {ctx.text(right)}")
     title = f"compare the tensor objects with `{word}` instead of their `data_ptr()`"
-    return ctx.fix(title, edit, applicability=Applicability.UNSAFE)
+    return ctx.rewrite.fix(title, edit, applicability=Applicability.UNSAFE)
 
 
 def _ids(ctx: Context) -> Fix | None:
@@ -138,11 +138,11 @@ def _ids(ctx: Context) -> Fix | None:
         tensor = _tensor(call)
         if not isinstance(tensor, _NAMED) or not _is_taken(call, at) or not _is_kept(call, ctx):
             return None
-        edits.append(ctx.replace(call, f"id({ctx.text(tensor)})"))
+        edits.append(ctx.rewrite.replace(call, f"id({ctx.text(tensor)})"))
     if ctx.names.lookup("id") is not None:
         return None
     title = "replace `data_ptr()` with `id(...)`, which is different for each tensor object"
-    return ctx.fix(title, *edits, applicability=Applicability.UNSAFE)
+    return ctx.rewrite.fix(title, *edits, applicability=Applicability.UNSAFE)
 
 
 def _by_function(ctx: Context) -> dict[Scope | None, list[tuple[ast.Call, Context]]]:

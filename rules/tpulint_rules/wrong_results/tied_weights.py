@@ -63,7 +63,7 @@ def tied(target: ast.Attribute, ctx: Context) -> Iterator[Finding]:
         return
     function = ctx.scope.function
     owner = function.parent if function is not None else None
-    if owner is None or not isinstance(owner.node, ast.ClassDef) or not ctx.serves_device:
+    if owner is None or not isinstance(owner.node, ast.ClassDef) or not ctx.program.serves_device:
         return
     if not ctx.types.is_module_class(ctx.names.qualified_scope(owner)):
         return
@@ -82,9 +82,9 @@ def _shared_again(owner: ast.ClassDef, ctx: Context) -> Fix:
     body = _by_name(found, ctx) if all(_is_surely_there(tie, owner) for tie in found) else _ANY
     lines = ["def _apply(self, *args, **kwargs):", *(f"{step}{line}".replace("\t", step) for line in body)]
     last = owner.body[-1]
-    edit = ctx.insert_after(last, ctx.source.newline + ctx.lines(last, *lines))
+    edit = ctx.rewrite.insert_after(last, ctx.source.newline + ctx.rewrite.lines(last, *lines))
     title = "add an `_apply` method that ties the weights again after the module is moved to a device"
-    return ctx.fix(title, edit, applicability=Applicability.UNSAFE)
+    return ctx.rewrite.fix(title, edit, applicability=Applicability.UNSAFE)
 
 
 def _by_name(found: list[ast.Assign], ctx: Context) -> list[str]:

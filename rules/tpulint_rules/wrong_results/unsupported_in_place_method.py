@@ -82,21 +82,21 @@ _METHODS = "in-place methods"
 
 @rule.on(ast.Call, named=NO_LOWERING, traced=True)
 def without_lowering(call: ast.Call, ctx: Context) -> Iterator[Finding]:
-    if isinstance(call.func, ast.Attribute) and ctx.kind(call.func.value).is_traced:
+    if isinstance(call.func, ast.Attribute) and ctx.types.kind(call.func.value).is_traced:
         fix = _out_of_place(call, call.func.value, call.func.attr, ctx)
         message = (
             f"torchax does not implement the in-place `{call.func.attr}`, which raises `OperatorNotFound`"
         )
-        if fix is not None or not ctx.runtime_handles(_METHODS, call.func.attr):
+        if fix is not None or not ctx.program.runtime_handles(_METHODS, call.func.attr):
             yield ctx.finding(call, message, fix)
 
 
 @rule.on(ast.Call, named={"set_", "resize_"}, traced=True)
 def of_storage(call: ast.Call, ctx: Context) -> Iterator[Finding]:
-    if not isinstance(call.func, ast.Attribute) or not ctx.kind(call.func.value).is_traced:
+    if not isinstance(call.func, ast.Attribute) or not ctx.types.kind(call.func.value).is_traced:
         return
     # Else it is reported below.
-    if _filled(call, ctx) is None and not ctx.runtime_handles(_METHODS, call.func.attr):
+    if _filled(call, ctx) is None and not ctx.program.runtime_handles(_METHODS, call.func.attr):
         message = f"`{call.func.attr}` fails on torchax, because a torchax tensor has no storage"
         yield ctx.finding(call, f"{message}; create a new tensor instead")
 
@@ -105,46 +105,46 @@ def of_storage(call: ast.Call, ctx: Context) -> Iterator[Finding]:
 def filled_anew(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     """`batch.resize_(x.size()).copy_(x)`, with which older programs fill one tensor with each batch."""
     filling = _filled(call, ctx)
-    if filling is None or not (ctx.trace_path is not None or ctx.serves_device):
+    if filling is None or not (ctx.trace.path is not None or ctx.program.serves_device):
         return
     name, value = filling
-    kind = ctx.kind(name)
+    kind = ctx.types.kind(name)
     if isinstance(kind, Tensor | Unknown) and not (isinstance(kind, Tensor) and kind.is_host):
         statement = ctx.statement(call)
-        code = f"{name.id} = {ctx.operand(value)}.to({name.id})"
+        code = f"{name.id} = {ctx.rewrite.operand(value)}.to({name.id})"
         title = f"replace `resize_` and `copy_` with the assignment `{code}`"
-        fix = ctx.fix(title, ctx.replace(statement, code), applicability=Applicability.UNSAFE)
+        fix = ctx.rewrite.fix(title, ctx.rewrite.replace(statement, code), applicability=Applicability.UNSAFE)
         message = f"`resize_` has no effect or raises on torchax, so `copy_` does not fill `{name.id}`"
         yield ctx.finding(call, message, fix)
 
 
 @rule.on(ast.Call, named=LOST_ON_SLICES, traced=True)
 def on_slice(call: ast.Call, ctx: Context) -> Iterator[Finding]:
-    if not isinstance(call.func, ast.Attribute) or not ctx.kind(call.func.value).is_traced:
+    if not isinstance(call.func, ast.Attribute) or not ctx.types.kind(call.func.value).is_traced:
         return
     name, receiver = call.func.attr, call.func.value
     if ctx.types.is_slice(receiver):
         message = f"`{name}` does not change the slice `{ctx.text(receiver)}` on torchax, and raises no error"
         fix = _assigned(call, receiver, name, ctx)
-        if fix is not None or not ctx.runtime_handles(_METHODS, name):
+        if fix is not None or not ctx.program.runtime_handles(_METHODS, name):
             yield ctx.finding(call, message, fix)
 
 
 @rule.on(ast.Call, named={"fill_diagonal_"})
 def on_diagonal(call: ast.Call, ctx: Context) -> Iterator[Finding]:
-    if not isinstance(call.func, ast.Attribute) or not ctx.kind(call.func.value).is_traced:
+    if not isinstance(call.func, ast.Attribute) or not ctx.types.kind(call.func.value).is_traced:
         return
     receiver = call.func.value
-    if (ctx.trace_path is not None or ctx.serves_device) and not ctx.types.is_slice(receiver):
+    if (ctx.trace.path is not None or ctx.program.serves_device) and not ctx.types.is_slice(receiver):
         message = "`fill_diagonal_` fills the wrong elements on torchax, without an error"
         yield ctx.finding(call, message, _masked(call, receiver, ctx))
 
 
 @rule.on(ast.Call, named=WITHOUT_EFFECT, traced=True)
 def without_effect(call: ast.Call, ctx: Context) -> Iterator[Finding]:
-    if not isinstance(call.func, ast.Attribute) or not ctx.kind(call.func.value).is_traced:
+    if not isinstance(call.func, ast.Attribute) or not ctx.types.kind(call.func.value).is_traced:
         return
-    if not ctx.runtime_handles("random numbers on the device", call.func.attr):
+    if not ctx.program.runtime_handles("random numbers on the device", call.func.attr):
         message = f"`{call.func.attr}` does not change the tensor on torchax, and raises no error"
         yield ctx.finding(call, message, _exponential(call, call.func.value, ctx))
 
@@ -154,15 +154,15 @@ def converts_itself(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     if not isinstance(call.func, ast.Attribute) or len(call.args) != 1:
         return
     receiver, other = call.func.value, call.args[0]
-    if not isinstance(receiver, ast.Name) or not ctx.kind(receiver).is_traced:
+    if not isinstance(receiver, ast.Name) or not ctx.types.kind(receiver).is_traced:
         return
     if ctx.types.is_slice(other) or ctx.text(receiver) == ctx.text(other):
         return
     statement = ctx.statement(call)
     if ctx.types.is_read_after(Copied(receiver, receiver, statement), statement):
-        code = f".to({ctx.operand(other)}.dtype)"
+        code = f".to({ctx.rewrite.operand(other)}.dtype)"
         title = f"replace `type_as` with `{code}`, which does not change `{receiver.id}`"
-        fix = ctx.fix(title, ctx.replace(call, f"{receiver.id}{code}"))
+        fix = ctx.rewrite.fix(title, ctx.rewrite.replace(call, f"{receiver.id}{code}"))
         message = (
             f"on torchax, `type_as` converts `{receiver.id}` in place, but `{receiver.id}` is read later"
         )
@@ -186,22 +186,24 @@ def _arguments(call: ast.Call, ctx: Context) -> str:
 
 
 def _out_of_place(call: ast.Call, receiver: ast.expr, name: str, ctx: Context) -> Fix | None:
-    text = ctx.operand(receiver)
+    text = ctx.rewrite.operand(receiver)
     pure = name.removesuffix("_")
     code = f"{text}.{pure}{_arguments(call, ctx)}"
     alone = isinstance(ctx.parent(call), ast.Expr)
     if isinstance(receiver, ast.BinOp):
-        return ctx.fix(f"replace the in-place `{name}` with `{pure}`", ctx.replace(call, code))
+        return ctx.rewrite.fix(
+            f"replace the in-place `{name}` with `{pure}`", ctx.rewrite.replace(call, code)
+        )
     if alone and (
         ctx.types.is_slice(receiver)
         if isinstance(receiver, ast.Subscript)
         else isinstance(receiver, ast.Name) and not ctx.types.is_shared(receiver)
     ):
         title = f"assign the result of `{pure}` to `{text}` instead of calling `{name}`"
-        return ctx.fix(title, ctx.replace(ctx.statement(call), f"{text} = {code}"))
+        return ctx.rewrite.fix(title, ctx.rewrite.replace(ctx.statement(call), f"{text} = {code}"))
     if isinstance(receiver, ast.Name | ast.Attribute | ast.Subscript) and name not in ("t_", "put_"):
         title = f"write the result of `{pure}` to `{text}` with `copy_` instead of calling `{name}`"
-        return ctx.fix(title, ctx.replace(call, f"{text}.copy_({code})"))
+        return ctx.rewrite.fix(title, ctx.rewrite.replace(call, f"{text}.copy_({code})"))
     return None
 
 
@@ -218,17 +220,17 @@ def _assigned(call: ast.Call, receiver: ast.expr, name: str, ctx: Context) -> Fi
     else:
         value = f"{text}.{name.removesuffix('_')}{_arguments(call, ctx)}"
     title = f"replace `{name}` with an assignment to `{target}`"
-    return ctx.fix(title, ctx.replace(ctx.statement(call), f"{target} = {value}"))
+    return ctx.rewrite.fix(title, ctx.rewrite.replace(ctx.statement(call), f"{target} = {value}"))
 
 
 def _masked(call: ast.Call, receiver: ast.expr, ctx: Context) -> Fix | None:
-    imports = ctx.imports("import torch")
+    imports = ctx.rewrite.imports("import torch")
     if len(call.args) != 1 or call.keywords or not isinstance(receiver, ast.Name) or imports is None:
         return None
     eye = f"torch.eye(*{receiver.id}.shape, dtype=torch.bool, device={receiver.id}.device)"
-    edit = ctx.replace(call, f"{receiver.id}.masked_fill_({eye}, {ctx.text(call.args[0])})")
+    edit = ctx.rewrite.replace(call, f"{receiver.id}.masked_fill_({eye}, {ctx.text(call.args[0])})")
     title = "replace `fill_diagonal_` with `masked_fill_` and a `torch.eye` mask"
-    return ctx.fix(title, edit, *imports, applicability=Applicability.UNSAFE)
+    return ctx.rewrite.fix(title, edit, *imports, applicability=Applicability.UNSAFE)
 
 
 def _exponential(call: ast.Call, receiver: ast.expr, ctx: Context) -> Fix | None:
@@ -237,13 +239,15 @@ def _exponential(call: ast.Call, receiver: ast.expr, ctx: Context) -> Fix | None
         isinstance(argument, ast.Constant) and argument.value == 1 for argument in call.args
     )
     match receiver:
-        case ast.Call(args=[like]) if ctx.qualified_name(receiver.func) == "torch.empty_like":
+        case ast.Call(args=[like]) if ctx.names.qualified(receiver.func) == "torch.empty_like":
             pass
         case _:
             return None
-    imports = ctx.imports("import torch")
+    imports = ctx.rewrite.imports("import torch")
     if not rate_one or ctx.text(call.func)[-len("exponential_") :] != "exponential_" or imports is None:
         return None
-    code = ctx.grouped(call, f"-torch.log1p(-torch.rand_like({ctx.text(like)}))")
+    code = ctx.rewrite.grouped(call, f"-torch.log1p(-torch.rand_like({ctx.text(like)}))")
     title = "replace `exponential_` with a logarithm of uniform numbers from `torch.rand_like`"
-    return ctx.fix(title, ctx.replace(call, code), *imports, applicability=Applicability.UNSAFE)
+    return ctx.rewrite.fix(
+        title, ctx.rewrite.replace(call, code), *imports, applicability=Applicability.UNSAFE
+    )

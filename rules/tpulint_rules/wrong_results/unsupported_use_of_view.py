@@ -77,7 +77,7 @@ def _takes_many(node: ast.Subscript) -> bool:
 
 @rule.on(ast.Subscript, where=_takes_many)
 def indexed(node: ast.Subscript, ctx: Context) -> Iterator[Finding]:
-    if ctx.trace_path is None and not ctx.serves_device:
+    if ctx.trace.path is None and not ctx.program.serves_device:
         return
     parts = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
     if not ctx.types.is_slice(node.value) or not any(_is_many(part, ctx) for part in parts):
@@ -87,9 +87,9 @@ def indexed(node: ast.Subscript, ctx: Context) -> Iterator[Finding]:
         f"torchax cannot index `{view}` with a tensor or list, because `{view}` is a view of another tensor"
     )
     if isinstance(node.ctx, ast.Load):
-        edit = ctx.wrap(node.value, "", ".clone()")
+        edit = ctx.rewrite.wrap(node.value, "", ".clone()")
         yield ctx.finding(
-            node, message, ctx.fix(f"copy the view `{view}` with `.clone()` before indexing it", edit)
+            node, message, ctx.rewrite.fix(f"copy the view `{view}` with `.clone()` before indexing it", edit)
         )
     else:
         yield ctx.finding(node, message, _in_one(node, ctx) or _by_copy(node, ctx))
@@ -100,24 +100,24 @@ def handed_over(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     if not isinstance(call.func, ast.Attribute) or len(call.args) != 1 or call.keywords:
         return
     receiver, given = call.func.value, call.args[0]
-    if not ctx.kind(receiver).is_traced or not ctx.types.is_slice(given):
+    if not ctx.types.kind(receiver).is_traced or not ctx.types.is_slice(given):
         return
     name = call.func.attr
-    whole, other = ctx.operand(receiver), ctx.operand(given)
+    whole, other = ctx.rewrite.operand(receiver), ctx.rewrite.operand(given)
     if name == "copy_":
         if ctx.types.is_slice(receiver):
             return  # which works
         fix = None
         if isinstance(ctx.parent(call), ast.Expr) and isinstance(receiver, ast.Name | ast.Attribute):
             code = f"{whole}[...] = {other}"
-            edit = ctx.replace(ctx.statement(call), code)
-            fix = ctx.fix(f"replace `copy_` with the assignment `{code}`", edit)
+            edit = ctx.rewrite.replace(ctx.statement(call), code)
+            fix = ctx.rewrite.fix(f"replace `copy_` with the assignment `{code}`", edit)
     else:
         # What an attribute holds may still be on the host: `type_as` moves it, too.
         device = f"{other}.device, " if isinstance(receiver, ast.Attribute) else ""
         code = f".to({device}{other}.dtype)"
-        fix = ctx.fix(f"replace `type_as` with `{code}`", ctx.replace(call, f"{whole}{code}"))
-    if fix is None and ctx.runtime_handles("in-place methods", name):
+        fix = ctx.rewrite.fix(f"replace `type_as` with `{code}`", ctx.rewrite.replace(call, f"{whole}{code}"))
+    if fix is None and ctx.program.runtime_handles("in-place methods", name):
         return
     message = f"`{name}` raises on torchax, because its argument `{other}` is a view of another tensor"
     yield ctx.finding(call, message, fix)
@@ -125,21 +125,25 @@ def handed_over(call: ast.Call, ctx: Context) -> Iterator[Finding]:
 
 @rule.on(ast.Call, named={"tolist", "numpy", "array", "asarray"})
 def read(call: ast.Call, ctx: Context) -> Iterator[Finding]:
-    if not isinstance(call.func, ast.Attribute) or ctx.trace_path is not None or not ctx.serves_device:
+    if (
+        not isinstance(call.func, ast.Attribute)
+        or ctx.trace.path is not None
+        or not ctx.program.serves_device
+    ):
         return
     name, given = call.func.attr, call.func.value
-    if ctx.qualified_name(call.func) in _ARRAYS and call.args:
+    if ctx.names.qualified(call.func) in _ARRAYS and call.args:
         given = call.args[0]
     elif name not in _METHODS:
         return
-    if not ctx.types.is_slice(given) or ctx.only_with_cuda(call):
+    if not ctx.types.is_slice(given) or ctx.devices.only_with_cuda(call):
         return
     # The others raise on CUDA, too, so that what they are called on there is the host's.
     if name == "tolist" or _is_put_there(given, ctx):
         view = ctx.text(given)
         name = ctx.text(call.func) if given is not call.func.value else f"{name}()"
         title = f"copy the view `{view}` with `.clone()` before `{name}` reads it"
-        fix = ctx.fix(title, ctx.wrap(given, "", ".clone()"))
+        fix = ctx.rewrite.fix(title, ctx.rewrite.wrap(given, "", ".clone()"))
         message = f"`{name}` raises on torchax, because `{view}` is a view of another tensor"
         yield ctx.finding(call, message, fix)
 
@@ -150,7 +154,7 @@ def _is_put_there(node: ast.expr, ctx: Context) -> bool:
         node = node.value
     if isinstance(node, ast.Call):
         given = [*node.args, *(word.value for word in node.keywords)]
-        return any(ctx.kind(value) in (Device("jax"), Static("jax")) for value in given)
+        return any(ctx.types.kind(value) in (Device("jax"), Static("jax")) for value in given)
     found = ctx.names.lookup(node.id) if isinstance(node, ast.Name) else None
     if found is None:
         return False
@@ -162,7 +166,7 @@ def _is_many(part: ast.expr, ctx: Context) -> bool:
     """Whether an index is a tensor or a list, which selects elements one by one."""
     if isinstance(part, ast.List):
         return True
-    kind = ctx.kind(part)
+    kind = ctx.types.kind(part)
     return kind.is_tensor or (isinstance(kind, Several) and kind.element.is_tensor)
 
 
@@ -177,11 +181,11 @@ def _by_copy(node: ast.Subscript, ctx: Context) -> Fix | None:
         return None
     part = ctx.text(inner)
     edits = (
-        ctx.insert_before(statement, f"{name} = {part}.clone()"),
-        ctx.replace(inner, name),
-        ctx.insert_after(statement, f"{part} = {name}"),
+        ctx.rewrite.insert_before(statement, f"{name} = {part}.clone()"),
+        ctx.rewrite.replace(inner, name),
+        ctx.rewrite.insert_after(statement, f"{part} = {name}"),
     )
-    return ctx.fix(f"write to a copy of `{part}`, and then assign the copy to `{part}`", *edits)
+    return ctx.rewrite.fix(f"write to a copy of `{part}`, and then assign the copy to `{part}`", *edits)
 
 
 def _in_one(node: ast.Subscript, ctx: Context) -> Fix | None:
@@ -191,7 +195,7 @@ def _in_one(node: ast.Subscript, ctx: Context) -> Fix | None:
         return None
     parts = inner.slice.elts if isinstance(inner.slice, ast.Tuple) else [inner.slice]
     base, index = ctx.text(inner.value), ctx.text(node.slice)
-    kind = ctx.kind(node.slice)
+    kind = ctx.types.kind(node.slice)
     if not isinstance(node.slice, ast.List) and not (isinstance(kind, Tensor) and kind.dtype == "int"):
         return None  # a mask, which takes as many dimensions as it has
     if not any(isinstance(part, ast.Slice) for part in parts):
@@ -204,4 +208,4 @@ def _in_one(node: ast.Subscript, ctx: Context) -> Fix | None:
         code = f"{base}[{index}, {ctx.text(parts[1])}]"
     else:
         return None
-    return ctx.fix(f"replace `{ctx.text(node)}` with `{code}`", ctx.replace(node, code))
+    return ctx.rewrite.fix(f"replace `{ctx.text(node)}` with `{code}`", ctx.rewrite.replace(node, code))

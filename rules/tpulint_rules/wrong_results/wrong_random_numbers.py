@@ -107,11 +107,13 @@ _SAMPLERS = frozenset({"bernoulli", "bernoulli_", "multinomial", "normal", "norm
 
 @rule.on(ast.Call, named=_FACTORIES)
 def factory(call: ast.Call, ctx: Context) -> Iterator[Finding]:
-    name = ctx.qualified_name(call.func) or ""
+    name = ctx.names.qualified(call.func) or ""
     device = _keyword(call, "device")
     if name.removeprefix("torch.") not in _FACTORIES or device is None or not _repeats(call, ctx):
         return
-    if _is_accelerator(device, ctx) and not ctx.runtime_handles(_GENERATOR, name.removeprefix("torch.")):
+    if _is_accelerator(device, ctx) and not ctx.program.runtime_handles(
+        _GENERATOR, name.removeprefix("torch.")
+    ):
         yield ctx.finding(call, _message(name), _drawn_on_host(call, device, ctx))
 
 
@@ -119,14 +121,14 @@ def factory(call: ast.Call, ctx: Context) -> Iterator[Finding]:
 def sampler(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     if not _repeats(call, ctx):
         return
-    name = ctx.qualified_name(call.func)
+    name = ctx.names.qualified(call.func)
     if name is None and isinstance(call.func, ast.Attribute):
         drawn, name = call.func.value, call.func.attr
     elif name in ("torch.bernoulli", "torch.multinomial", "torch.normal") and call.args:
         drawn = call.args[0]
     else:
         return
-    if _is_on_device(drawn, ctx) and not ctx.runtime_handles(_GENERATOR, name.removeprefix("torch.")):
+    if _is_on_device(drawn, ctx) and not ctx.program.runtime_handles(_GENERATOR, name.removeprefix("torch.")):
         yield ctx.finding(call, _message(name))
 
 
@@ -134,18 +136,18 @@ def sampler(call: ast.Call, ctx: Context) -> Iterator[Finding]:
 def random_(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     if not isinstance(call.func, ast.Attribute) or not _is_on_device(call.func.value, ctx):
         return
-    if not ctx.runtime_handles(_DEVICE, "random_"):
+    if not ctx.program.runtime_handles(_DEVICE, "random_"):
         message = "on torchax, `random_` draws fractions instead of integers, or raises `AssertionError`"
         yield ctx.finding(call, message)
 
 
 @rule.on(ast.Call, named={"gumbel_softmax"})
 def gumbel_softmax(call: ast.Call, ctx: Context) -> Iterator[Finding]:
-    if ctx.qualified_name(call.func) != "torch.nn.functional.gumbel_softmax" or not call.args:
+    if ctx.names.qualified(call.func) != "torch.nn.functional.gumbel_softmax" or not call.args:
         return
-    if ctx.trace_path is None and not _is_on_device(call.args[0], ctx):
+    if ctx.trace.path is None and not _is_on_device(call.args[0], ctx):
         return
-    if not ctx.runtime_handles(_DEVICE, "gumbel_softmax"):
+    if not ctx.program.runtime_handles(_DEVICE, "gumbel_softmax"):
         message = (
             "`gumbel_softmax` returns NaN on torchax, because it calls `exponential_`, which has no effect"
         )
@@ -154,18 +156,20 @@ def gumbel_softmax(call: ast.Call, ctx: Context) -> Iterator[Finding]:
 
 @rule.on(ast.Call, named={"normal"})
 def normal(call: ast.Call, ctx: Context) -> Iterator[Finding]:
-    if ctx.qualified_name(call.func) != "torch.normal" or any(word.arg is None for word in call.keywords):
+    if ctx.names.qualified(call.func) != "torch.normal" or any(word.arg is None for word in call.keywords):
         return
     given = arguments_by_name(call, _OF_NORMAL)
     if any(isinstance(value, ast.Starred) for value in call.args) or "mean" not in given:
         return
     mean, std = given["mean"], given.get("std")
     operands = [value for value in (mean, std) if value is not None]
-    is_concerned = ctx.serves_device if "size" in given else any(_is_on_device(o, ctx) for o in operands)
-    if is_concerned and ctx.runtime_handles(_DEVICE, "normal"):
+    is_concerned = (
+        ctx.program.serves_device if "size" in given else any(_is_on_device(o, ctx) for o in operands)
+    )
+    if is_concerned and ctx.program.runtime_handles(_DEVICE, "normal"):
         return
     if "size" in given:
-        if ctx.serves_device:
+        if ctx.program.serves_device:
             message = "`torch.normal` with `size` raises `TypeError` in the torchax environment"
             yield ctx.finding(call, message, _scaled(call, given, ctx))
     elif _is_on_device(mean, ctx):
@@ -181,40 +185,46 @@ def normal(call: ast.Call, ctx: Context) -> Iterator[Finding]:
 
 @rule.on(ast.Call, named={"sample"})
 def sample(call: ast.Call, ctx: Context) -> Iterator[Finding]:
-    if not isinstance(call.func, ast.Attribute) or not (ctx.trace_path is not None or ctx.serves_device):
+    if not isinstance(call.func, ast.Attribute) or not (
+        ctx.trace.path is not None or ctx.program.serves_device
+    ):
         return
-    kind = ctx.kind(call.func.value)
-    if not isinstance(kind, Instance) or ctx.defines_method(kind, "sample"):
+    kind = ctx.types.kind(call.func.value)
+    if not isinstance(kind, Instance) or ctx.types.defines_method(kind.cls, "sample"):
         return
     classes = _NORMAL.intersection(ctx.types.ancestors(kind.cls))
-    if any(not ctx.runtime_handles("samples of normal distributions", _plain(cls)) for cls in classes):
+    if any(
+        not ctx.program.runtime_handles("samples of normal distributions", _plain(cls)) for cls in classes
+    ):
         edits = (
-            ctx.rename(call.func, "rsample"),
-            ctx.wrap(call, "", ".detach()"),
+            ctx.rewrite.rename(call.func, "rsample"),
+            ctx.rewrite.wrap(call, "", ".detach()"),
         )
         message = "on torchax, `sample` ignores the mean and standard deviation, without an error"
-        yield ctx.finding(call, message, ctx.fix("replace `sample()` with `rsample().detach()`", *edits))
+        yield ctx.finding(
+            call, message, ctx.rewrite.fix("replace `sample()` with `rsample().detach()`", *edits)
+        )
 
 
 @rule.on(ast.Call, named={"normal_"})
 def normal_(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     if not isinstance(call.func, ast.Attribute) or not _is_on_device(call.func.value, ctx):
         return
-    if isinstance(call.func.value, ast.Attribute) and ctx.trace_path is None:
+    if isinstance(call.func.value, ast.Attribute) and ctx.trace.path is None:
         return  # a parameter, which is on the host while its module is made
     given = dict(zip(_OF_NORMAL, call.args, strict=False))
     given |= {word.arg or "": word.value for word in call.keywords}
     std = given.get("std")
     if std is None or (isinstance(std, ast.Constant) and std.value == 1):
         return
-    if ctx.runtime_handles(_DEVICE, "normal_"):
+    if ctx.program.runtime_handles(_DEVICE, "normal_"):
         return
     fix = None
     if given.keys() <= {"mean", "std"}:
-        scaled = f"{ctx.operand(call.func.value)}.normal_().mul_({ctx.text(std)})"
+        scaled = f"{ctx.rewrite.operand(call.func.value)}.normal_().mul_({ctx.text(std)})"
         shifted = f".add_({ctx.text(given['mean'])})" if "mean" in given else ""
         title = "call `normal_()` without arguments, and scale the random numbers with `mul_`"
-        fix = ctx.fix(title, ctx.replace(call, f"{scaled}{shifted}"))
+        fix = ctx.rewrite.fix(title, ctx.rewrite.replace(call, f"{scaled}{shifted}"))
     yield ctx.finding(call, "`normal_` with a standard deviation raises `RuntimeError` on torchax", fix)
 
 
@@ -227,7 +237,7 @@ def _scaled(call: ast.Call, given: dict[str, ast.expr], ctx: Context) -> Fix | N
     """The fix that scales and shifts standard normal numbers of the same shape or size."""
     mean, std, size = given["mean"], given.get("std"), given.get("size")
     words = {name: value for name, value in given.items() if name not in ("mean", "std", "size")}
-    imports = ctx.imports("import torch")
+    imports = ctx.rewrite.imports("import torch")
     if imports is None or words.keys() - {"device", "dtype"} or (words and size is None):
         return None
     if size is not None:
@@ -239,14 +249,14 @@ def _scaled(call: ast.Call, given: dict[str, ast.expr], ctx: Context) -> Fix | N
             return None
         drawn, applicability = f"torch.randn_like({ctx.text(like)})", Applicability.UNSAFE
     times = f"{_factor(std, ctx)} * " if std is not None else ""
-    edit = ctx.replace(call, ctx.grouped(call, f"{_factor(mean, ctx)} + {times}{drawn}"))
+    edit = ctx.rewrite.replace(call, ctx.rewrite.grouped(call, f"{_factor(mean, ctx)} + {times}{drawn}"))
     name = "torch.randn_like" if size is None else "torch.randn"
     title = f"replace `torch.normal` with scaled random numbers from `{name}`"
-    return ctx.fix(title, edit, *imports, applicability=applicability)
+    return ctx.rewrite.fix(title, edit, *imports, applicability=applicability)
 
 
 def _factor(node: ast.expr, ctx: Context) -> str:
-    return ctx.text(node) if isinstance(node, ast.Constant) else ctx.operand(node)
+    return ctx.text(node) if isinstance(node, ast.Constant) else ctx.rewrite.operand(node)
 
 
 def _message(name: str) -> str:
@@ -277,23 +287,27 @@ def _is_accelerator(device: ast.expr, ctx: Context) -> bool:
     """Whether the device may be the TPU."""
     if isinstance(device, ast.Constant):
         return isinstance(device.value, str) and not device.value.startswith("cpu")
-    kind = ctx.kind(device)
+    kind = ctx.types.kind(device)
     on_host = isinstance(kind, Device) and kind.type == "cpu"
-    return not on_host and ctx.serves_device
+    return not on_host and ctx.program.serves_device
 
 
 def _is_on_device(node: ast.expr, ctx: Context) -> bool:
     """Whether the value is known to be a tensor that may be on the device."""
-    kind = ctx.kind(node)
-    return isinstance(kind, Tensor) and kind.is_traced and (ctx.trace_path is not None or ctx.serves_device)
+    kind = ctx.types.kind(node)
+    return (
+        isinstance(kind, Tensor)
+        and kind.is_traced
+        and (ctx.trace.path is not None or ctx.program.serves_device)
+    )
 
 
 def _drawn_on_host(call: ast.Call, device: ast.expr, ctx: Context) -> Fix | None:
     word = next(item for item in call.keywords if item.value is device)
     is_first = not call.args and word is min(call.keywords, key=ctx.span)
-    if ctx.trace_path is not None or is_first:
+    if ctx.trace.path is not None or is_first:
         return None
-    without = ctx.remove_argument(word)
-    moved = ctx.wrap(call, "", f".to({ctx.text(device)})")
+    without = ctx.rewrite.remove_argument(word)
+    moved = ctx.rewrite.wrap(call, "", f".to({ctx.text(device)})")
     title = f"draw random numbers on the CPU, and move them to the device with `.to({ctx.text(device)})`"
-    return ctx.fix(title, without, moved, applicability=Applicability.UNSAFE)
+    return ctx.rewrite.fix(title, without, moved, applicability=Applicability.UNSAFE)

@@ -169,7 +169,7 @@ def defaults(arguments: ast.arguments) -> Iterator[tuple[str, ast.expr | None]]:
 
 
 def positional(function: Scope) -> list[str]:
-    """The parameters that a call's arguments fill by their places; the instance is none of them."""
+    """The parameters that a call's arguments fill by position; the instance is none of them."""
     if not isinstance(function.node, FunctionNode):
         return []
     names = [argument.arg for argument in (*function.node.args.posonlyargs, *function.node.args.args)]

@@ -1,47 +1,43 @@
-"""What a rule reads of a file's text, and the rewrites that it plans."""
+"""`ctx.rewrite`: code to write, rewrites of nodes, imports, and the fixes that consist of these."""
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
-from tpulint.finding import Span
-from tpulint.model.module import Module
+from tpulint.finding import Applicability, Fix
+from tpulint.knowledge.runtime import DISABLE, ENABLE, PACKAGE
+from tpulint.model.devices.two_way import only_without_cuda
 from tpulint.model.names.numbered import numbered
-from tpulint.model.names.scopes import Scope
 from tpulint.model.syntax.blocks import only_asks
-from tpulint.model.syntax.imports import end_of_imports, missing_imports
-from tpulint.plan import Import, Kind, NodePath, Rewrite, path_of
+from tpulint.model.syntax.imports import end_of_imports, missing_imports, respelled
+from tpulint.model.syntax.layout import call_lines
+from tpulint.model.training.placing import placed
+from tpulint.model.training.regions import Region
+from tpulint.model.training.sharing import put_apart
+from tpulint.model.values.kinds import Tensor
+from tpulint.model.values.uses import in_place_of_number
+from tpulint.plan import Change, Import, Kind, NodePath, Rewrite, path_of
+from tpulint.rules_api.fixes import assembled, one_line
+from tpulint.rules_api.namespace import Namespace
 
 _Node = ast.expr | ast.stmt | ast.keyword
 
 
-class Editing:
-    """The text of one file, and rewrites of its nodes, at one place."""
+class Rewriting(Namespace):
+    """Code to write, rewrites of nodes, imports, and the fixes that consist of these."""
 
     __slots__ = ()
 
-    module: Module
-    scope: Scope
-
-    def span(self, node: _Node) -> Span:
-        """The characters of a node."""
-        return self.module.source.span(node)
-
-    def text(self, node: ast.expr | ast.stmt) -> str:
-        """The source of a node."""
-        span = self.span(node)
-        return self.module.source.text[span.start : span.end]
-
     def block_text(self, node: ast.expr) -> str:
         """The source of a node, each row after the first one without the indentation of its statement."""
-        margin = self.module.source.margin(self.module.statement(node))
-        first, *rows = self.text(node).splitlines()
+        margin = self._module.source.margin(self._module.statement(node))
+        first, *rows = self._text(node).splitlines()
         return "\n".join([first, *(row.removeprefix(margin) for row in rows)])
 
     def comments_above(self, statement: ast.stmt) -> list[str]:
         """The comments on the rows right above a statement, each with its `#`."""
-        source, row = self.module.source, statement.lineno - 1
+        source, row = self._module.source, statement.lineno - 1
         found: list[str] = []
         while row and source.line(row).lstrip().startswith("#"):
             found.insert(0, source.line(row).strip())
@@ -51,7 +47,7 @@ class Editing:
     def new_name(self, name: str) -> str:
         """A name that the enclosing function does not use: this one, or this one with a number."""
         function = self.scope.function
-        tree = function.node if function is not None else self.module.source.tree
+        tree = function.node if function is not None else self._module.source.tree
         used = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
         used |= {node.arg for node in ast.walk(tree) if isinstance(node, ast.arg)}
         return next(one for one in numbered(name) if one not in used)
@@ -59,27 +55,44 @@ class Editing:
     def operand(self, node: ast.expr) -> str:
         """The source of an expression, in parentheses where an attribute behind it would split it."""
         tight = isinstance(node, ast.Name | ast.Attribute | ast.Call | ast.Subscript)
-        return self.text(node) if tight else f"({self.text(node)})"
+        return self._text(node) if tight else f"({self._text(node)})"
 
     def grouped(self, node: ast.expr, code: str) -> str:
-        """Code for the place of a node, in parentheses where what stands around would split it."""
-        outer = self.module.parent(node)
+        """Code to put in place of a node, in parentheses where the code around would split it."""
+        outer = self._module.parent(node)
         splits = isinstance(outer, ast.BinOp | ast.UnaryOp | ast.Attribute | ast.Subscript | ast.Compare)
         return f"({code})" if splits else code
 
     def quoted(self, value: str, like: ast.expr) -> str:
         """A string literal in the quotes of another one."""
-        mark = "'" if self.text(like).rstrip().endswith("'") else '"'
+        mark = "'" if self._text(like).rstrip().endswith("'") else '"'
         return f"{mark}{value}{mark}"
 
     def lines(self, statement: ast.stmt, *statements: str) -> str:
-        """Statements below each other, as code for the place of another one."""
-        source = self.module.source
+        """Statements below each other, as code that replaces another statement."""
+        source = self._module.source
         return f"{source.newline}{source.margin(statement)}".join(statements)
 
     def arguments(self, call: ast.Call) -> list[ast.expr | ast.keyword]:
         """The arguments of a call in the order in which they are written."""
         return sorted([*call.args, *call.keywords], key=lambda node: (node.lineno, node.col_offset))
+
+    @property
+    def device(self) -> str:
+        """The device as a text, where a fix writes it: torchax's, with CUDA's if that is kept."""
+        kept = self._module.project.keeps_gpu
+        return '"cuda" if torch.cuda.is_available() else "jax"' if kept else '"jax"'
+
+    def in_place_of_number(self, tensor: ast.expr, kind: Tensor) -> str:
+        """The source of a tensor in place of its scalar, detached, since a scalar has no gradient."""
+        return in_place_of_number(tensor, self._text(tensor), kind)
+
+    def call_lines(self, head: str, arguments: Sequence[str], indent: str) -> list[str]:
+        """The lines of a call: one line if it fits, else one or more for each argument.
+
+        `head` is the code before the parentheses of the call.
+        """
+        return call_lines(head, arguments, indent, self._module.source.indent)
 
     # rewrites of expressions
 
@@ -103,7 +116,7 @@ class Editing:
         return self._rewrite(node, Kind.RENAME, name)
 
     def add_argument(self, call: ast.Call, code: str, place: int | None = None) -> Rewrite:
-        """Give a call one more argument, behind the others, or at a place among them."""
+        """Give a call one more argument, behind the others, or at a position among them."""
         return self._rewrite(call, Kind.ADD_ARGUMENT, code, *([] if place is None else [str(place)]))
 
     def name_argument(self, argument: ast.expr, name: str) -> Rewrite:
@@ -142,15 +155,15 @@ class Editing:
         A condition that is left with nothing to decide goes, too, and so does a `try` with nothing to try.
         A comment behind it on the same line goes with it, which makes the fix unsafe.
         """
-        outer = self.module.parent(statement)
+        outer = self._module.parent(statement)
         if (
             isinstance(outer, ast.If)
             and outer.body == [statement]
             and not outer.orelse
             and only_asks(outer)
-            and not self.module.project.keeps_gpu
+            and not self._module.project.keeps_gpu
         ):
-            is_first = self.module.source.text.startswith("if", self.span(outer).start)  # no `elif`
+            is_first = self._module.source.text.startswith("if", self._span(outer).start)  # no `elif`
             return self.delete(outer) if is_first else self.replace(statement, "pass")
         if isinstance(outer, ast.Try) and [*outer.body, *outer.orelse, *outer.finalbody] == [statement]:
             return self.delete(outer)
@@ -158,13 +171,13 @@ class Editing:
             [value for value in vars(outer).values() if isinstance(value, list)] if outer is not None else []
         )
         is_alone = any(statement in block and len(block) == 1 for block in blocks)
-        if (is_alone and not isinstance(outer, ast.Module)) or self.module.source.shares_row(statement):
+        if (is_alone and not isinstance(outer, ast.Module)) or self._module.source.shares_row(statement):
             return self.replace(statement, "pass")
         return self._rewrite(statement, Kind.DELETE)
 
     def insert_below_imports(self, code: str, before: int | None = None) -> Rewrite:
         """Put statements below the docstring and the imports at the top of the file, or above a row of it."""
-        tree, source = self.module.source.tree, self.module.source
+        tree, source = self._module.source.tree, self._module.source
         last = end_of_imports(tree, before)
         if last is None:
             return self.insert_above(tree.body[0], code)
@@ -182,7 +195,7 @@ class Editing:
         return self._rewrite(block, Kind.MOVE_OUT, str(count))
 
     def add_else(self, statement: ast.If, code: str) -> Rewrite:
-        """Give an `if` an `else` with statements, in the place of any that it has."""
+        """Give an `if` an `else` with statements, instead of any that it has."""
         return self._rewrite(statement, Kind.ADD_ELSE, code)
 
     def unwrap(self, statement: ast.With, item: ast.withitem) -> tuple[Rewrite, ...] | None:
@@ -203,12 +216,24 @@ class Editing:
 
     def remove_decorator(self, decorator: ast.expr) -> tuple[Rewrite, ...] | None:
         """Take a decorator away with its line; None where a comment stands on that line."""
-        source, span = self.module.source, self.span(decorator)
+        source, span = self._module.source, self._span(decorator)
         end_row = source.location(span.end).row
         end = source.line_starts[end_row] if end_row < len(source.line_starts) else len(source.text)
         if source.text[span.end : end].strip():
             return None
         return (self._rewrite(decorator, Kind.REMOVE_DECORATOR),)
+
+    def respelled(self, statement: ast.ImportFrom, alias: ast.alias, target: str) -> Rewrite:
+        """The rewrite that imports one name of a statement from elsewhere, under the name that it had."""
+        return self.replace(statement, self.lines(statement, *respelled(statement, alias, target)))
+
+    def put_apart(self, statements: Iterable[ast.stmt]) -> list[Rewrite] | None:
+        """Give each statement on the lines of these a line of its own; None where all have one."""
+        return put_apart(self._module, statements)
+
+    def outlined(self, found: Region, name: str, decorator: str) -> list[Rewrite] | None:
+        """Move statements into a new function, and call it instead; None where that is not possible."""
+        return placed(self._module, self._module.training_steps.changing, found, self.scope, name, decorator)
 
     # imports
 
@@ -217,11 +242,73 @@ class Editing:
 
         None where a name already means something else.
         """
-        missing = missing_imports(self.module, statements, self.scope)
+        missing = missing_imports(self._module, statements, self.scope)
         return None if missing is None else tuple(map(Import, missing))
 
+    def only_without_cuda(self, statement: Import) -> Import:
+        """An import behind the others, where there is no CUDA, above whatever may need torchax."""
+        return only_without_cuda(self._module, statement)
+
+    # fixes
+
+    def fix(
+        self,
+        title: str,
+        *changes: Change,
+        applicability: Applicability = Applicability.SAFE,
+        serves_cuda: bool = False,
+    ) -> Fix:
+        """A fix; one that claims to be safe but would eat a comment becomes unsafe.
+
+        So does one that writes the torchax device into a program that does not enter the torchax environment:
+        the program would raise until the fix that enters it, which is unsafe, is applied as well.
+        A rewrite within what another one deletes goes with it.
+        """
+        return assembled(
+            self._module,
+            one_line(title),
+            changes,
+            applicability,
+            serves_cuda=serves_cuda,
+            in_torchax=self._enters_environment,
+        )
+
+    @property
+    def _enters_environment(self) -> bool:
+        """Whether a program that the file is a part of enters the torchax environment."""
+        return self._module.name in self._module.project.programs.entering
+
+    def runtime_import(self, name: str = "") -> tuple[Import, ...] | None:
+        """What imports the runtime, or a name of it; None where its name means something else."""
+        return self.imports(f"from {PACKAGE} import {name}" if name else f"import {PACKAGE}")
+
+    def runtime_fix(self, title: str, entry: ast.Call | None = None) -> Fix | None:
+        """The fix that enters the environment through the runtime, where the file enters it now.
+
+        `entry` is the call that enters it, by default the first of the file. None in files that do not enter
+        it, and where `torchax_compat` means something else.
+        """
+        first = next(self._calls_of_torchax("enable_globally"), None)
+        entry = entry or first
+        imports = self.runtime_import() if entry is not None else None
+        if entry is None or imports is None:
+            return None
+        edits = [self.replace(entry, f"{ENABLE}()")]
+        if entry is first:
+            edits += [
+                self.replace(call, f"{DISABLE}()") for call in self._calls_of_torchax("disable_globally")
+            ]
+        return self.fix(title, *imports, *edits, applicability=Applicability.UNSAFE, serves_cuda=True)
+
+    def _calls_of_torchax(self, name: str) -> Iterator[ast.Call]:
+        for call, at in self._module.index.calls.get(name, ()):
+            if isinstance(call, ast.Call):
+                qualified = self._module.names.qualified(call.func, at)
+                if qualified is not None and self._module.project.resolve(qualified) == f"torchax.{name}":
+                    yield call
+
     def _path(self, node: ast.AST) -> NodePath:
-        return path_of(node, self.module.parent)
+        return path_of(node, self._module.parent)
 
     def _rewrite(self, node: ast.AST, kind: Kind, *code: str) -> Rewrite:
         return Rewrite(self._path(node), kind, code)

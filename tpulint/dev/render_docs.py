@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from itertools import groupby
 from pathlib import Path
 
-from tpulint.dev import coverage, evidence, programs_page, runtime_page
+from tpulint.dev import api_page, coverage, evidence, programs_page, runtime_page
 from tpulint.fixture import SINGLE, Case, cases, strip_wants
 from tpulint.registry import rules
 from tpulint.report.page import text
@@ -63,6 +63,8 @@ def _files(root: Path) -> Mapping[Path, str]:
     examples = {case.rule: case for case in cases(root / "fixtures") if case.name == "example"}
     files = {folder / f"{rule.name}.md": _page(rule, examples.get(rule.folder)) for rule in own}
     files[folder / "README.md"] = f"{_GENERATED}\n{_INDEX}\n{_tables(own)}"
+    if (root / "tpulint" / "rules_api").is_dir():
+        files[root / api_page.PAGE] = api_page.render()
     if (root / coverage.ROWS).is_file():
         files[root / coverage.PAGE], files[root / coverage.DATA] = coverage.rendered(root)
     if (root / runtime_page.SOURCE).is_dir():

@@ -80,6 +80,8 @@ def sorted_like(before: str, after: str, width: int) -> str:
     if _imports(after) == _imports(before):
         return after
     after = _sorted_runs(before, after)
+    if not _may_be_sorted(before):
+        return after
     import isort
 
     for profile in ("black", ""):
@@ -91,6 +93,26 @@ def sorted_like(before: str, after: str, width: int) -> str:
         except isort.exceptions.ISortError:
             return after
     return after
+
+
+def _may_be_sorted(text: str) -> bool:
+    """Whether isort may leave the imports of a text as they are, which it does not where these mix.
+
+    It puts a blank line between those of the standard library and others, and `from` behind `import`.
+    """
+    if "isort" in text:
+        return True
+    former: ast.stmt | None = None
+    for node in ast.parse(text).body:
+        if not isinstance(node, ast.Import | ast.ImportFrom):
+            former = None
+            continue
+        if former is not None and node.lineno == (former.end_lineno or 0) + 1:
+            one, other = _order(ast.unparse(former)), _order(ast.unparse(node))
+            if one[0] != other[0] or one[1] > other[1]:
+                return False
+        former = node
+    return True
 
 
 def _sorted_runs(before: str, after: str) -> str:

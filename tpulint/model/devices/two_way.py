@@ -103,7 +103,9 @@ def two_way(module: ProjectFile, finding: Finding) -> Fix | None:
         return replace(fix, title=_TITLE.format(fix.title), applicability=Applicability.DISPLAY)
     imports = [only_without_cuda(module, one) if _JAX.search(one.statement) else one for one in fix.imports]
     title = fix.title if is_beside else f"{fix.title}, except where CUDA is available"
-    return replace(fix, title=title, rewrites=tuple(rewrites or ()), imports=tuple({*imports, *added}))
+    return replace(
+        fix, title=title, rewrites=tuple(rewrites or ()), imports=tuple(dict.fromkeys((*imports, *added)))
+    )
 
 
 def only_without_cuda(module: ProjectFile, one: Import) -> Import:

@@ -159,6 +159,9 @@ def _in_dtype(value: Any, dtype: Any) -> Any:
     return int(value) if isinstance(value, float) and math.isfinite(value) else value
 
 
+_BASIC = frozenset({int, slice, type(None), type(...)})
+
+
 def _place(array: Any, index: Any) -> Any:
     """The dimension and the index, if an index consists of full slices and an integer at the end; or None."""
     items = index if isinstance(index, tuple) else (index,)
@@ -167,6 +170,21 @@ def _place(array: Any, index: Any) -> Any:
         return None
     dim, place = len(items) - 1, items[-1]
     return (dim, place) if -array.shape[dim] <= place < array.shape[dim] else None
+
+
+def _refuse_places_out_of_range(shape: tuple[int, ...], index: Any) -> None:
+    """Raise as torch does, if an integer of a basic index is out of range: JAX ignores such a write."""
+    items = index if isinstance(index, tuple) else (index,)
+    if not all(type(item) in _BASIC for item in items):
+        return
+    dim = 0
+    for number, item in enumerate(items):
+        if item is ...:
+            dim = len(shape) - sum(other is not None for other in items[number + 1 :])
+        elif item is not None:
+            if type(item) is int and dim < len(shape) and not -shape[dim] <= item < shape[dim]:
+                raise IndexError(f"index {item} is out of bounds for dimension {dim} with size {shape[dim]}")
+            dim += 1
 
 
 def _is_full(item: Any) -> bool:
@@ -179,6 +197,7 @@ def assigning(known: Any) -> Any:
     def set_items(self: Any, index: Any, value: Any) -> None:
         if isinstance(value, torch.Tensor) and not isinstance(value, (Tensor, View)):
             value = value.to("jax")
+        _refuse_places_out_of_range(self.shape, index)
         value = _in_dtype(value, self.dtype)
         given = value.jax() if isinstance(value, (Tensor, View)) else value
         is_regular = type(self) is not Tensor or masks.are_asked(index)

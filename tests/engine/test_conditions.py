@@ -68,7 +68,7 @@ def by_missing_part(call: ast.Call, ctx: Context) -> Found:
 @RULE.on(ast.Call)
 def by_type(call: ast.Call, ctx: Context) -> Found:
     assert isinstance(call.func, ast.Attribute)
-    kind = ctx.types.kind(call.func.value)
+    kind = ctx.types.of(call.func.value)
     if not is_call(call):
         return
     if not kind.is_traced:
@@ -156,7 +156,7 @@ def by_check_of_a_namespace(call: ast.Call, ctx: Context) -> Found:
 @RULE.on(ast.Call)
 def by_type_of_a_namespace(call: ast.Call, ctx: Context) -> Found:
     assert isinstance(call.func, ast.Attribute)
-    if not ctx.types.kind(call.func.value).is_traced:
+    if not ctx.types.of(call.func.value).is_traced:
         return
     yield ctx.finding(call, "found")
 

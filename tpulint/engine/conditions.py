@@ -25,7 +25,7 @@ from tpulint.rules_api.namespace import Namespace
 from tpulint.rules_api.rule import Handler
 from tpulint.rules_api.types import Types
 
-_LOOKUPS = (Types.kind, Names.qualified)
+_LOOKUPS = (Types.of, Names.qualified)
 _WHETHER = "Whether "
 _LEAVES = (ast.Return, ast.Continue, ast.Break)
 

@@ -163,13 +163,13 @@ class Context:
         span = self.span(node)
         formatted = [outer for outer in self.ancestors(node) if isinstance(outer, ast.JoinedStr)]
         if formatted:
-            if not self.stands(node):
+            if not self.is_located(node):
                 fix, span = None, self.span(formatted[-1])
             elif fix is not None:
                 fix = within_formatted(self._module, formatted[0], fix) if len(formatted) == 1 else None
         return self.finding_at(span, message, fix, related or self._chain())
 
-    def stands(self, node: ast.expr | ast.stmt) -> bool:
+    def is_located(self, node: ast.expr | ast.stmt) -> bool:
         """Whether the parser locates the node correctly, which it does not in some f-strings."""
         try:
             return ast.dump(ast.parse(f"({self.text(node)}\n)", mode="eval").body) == ast.dump(node)

@@ -63,7 +63,7 @@ class Devices(Namespace):
         """The code that a condition, or a part of one, guards."""
         return guard_of(self._module, node, self.scope)
 
-    def decision(self, node: ast.expr, *, chooses: bool = True) -> str | None:
+    def why_no_fix(self, node: ast.expr, *, chooses: bool = True) -> str | None:
         """The end of a message that says why a check for CUDA has no fix; "" if it has one.
 
         None if the check is not reported. With `chooses`, the check may decide where the program runs; one of

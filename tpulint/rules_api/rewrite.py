@@ -223,15 +223,15 @@ class Rewriting(Namespace):
             return None
         return (self._rewrite(decorator, Kind.REMOVE_DECORATOR),)
 
-    def respelled(self, statement: ast.ImportFrom, alias: ast.alias, target: str) -> Rewrite:
+    def rename_import(self, statement: ast.ImportFrom, alias: ast.alias, target: str) -> Rewrite:
         """The rewrite that imports one name of a statement from elsewhere, under the name that it had."""
         return self.replace(statement, self.lines(statement, *respelled(statement, alias, target)))
 
-    def put_apart(self, statements: Iterable[ast.stmt]) -> list[Rewrite] | None:
+    def split_lines(self, statements: Iterable[ast.stmt]) -> list[Rewrite] | None:
         """Give each statement on the lines of these a line of its own; None where all have one."""
         return put_apart(self._module, statements)
 
-    def outlined(self, found: Region, name: str, decorator: str) -> list[Rewrite] | None:
+    def outline(self, found: Region, name: str, decorator: str) -> list[Rewrite] | None:
         """Move statements into a new function, and call it instead; None where that is not possible."""
         return placed(self._module, self._module.training_steps.changing, found, self.scope, name, decorator)
 

@@ -27,7 +27,7 @@ class Types(Namespace):
 
     __slots__ = ()
 
-    def kind(self, node: ast.expr) -> Kind:
+    def of(self, node: ast.expr) -> Kind:
         """The inferred type of an expression."""
         return self._module.kind(node, self.scope)
 
@@ -101,7 +101,7 @@ class Types(Namespace):
 
     # values that have to be read
 
-    def concretized(self, test: ast.expr) -> ast.expr | None:
+    def needs_value(self, test: ast.expr) -> ast.expr | None:
         """Whether the condition needs a tensor's value; the part of it that does, or None."""
         return concretized(self._module, test, self.scope)
 

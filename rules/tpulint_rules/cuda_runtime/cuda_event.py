@@ -90,7 +90,7 @@ def _on_the_clock(ctx: Context) -> Fix | None:
             records[id(statement)] = statement
         elif use.attr == "synchronize" and alone:
             edits[ctx.rewrite.delete(statement)] = None
-        elif use.attr == "elapsed_time" and len(call.args) == 1 and ctx.stands(call):
+        elif use.attr == "elapsed_time" and len(call.args) == 1 and ctx.is_located(call):
             if not isinstance(call.args[0], ast.Name) or call.args[0].id not in names:
                 return None
             edits[_difference(call, node.id, call.args[0].id, ctx)] = None

@@ -164,7 +164,7 @@ def _is_for_accelerator(device: ast.expr | None, ctx: Context) -> bool:
     if isinstance(device, ast.Constant):
         return device.value in ("cuda", "jax")
     if isinstance(device, ast.Attribute) and device.attr == "type":
-        return isinstance(ctx.types.kind(device.value), Device) or ctx.program.places_tensors
+        return isinstance(ctx.types.of(device.value), Device) or ctx.program.places_tensors
     return device is not None and ctx.program.places_tensors
 
 

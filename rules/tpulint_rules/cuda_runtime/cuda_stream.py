@@ -127,7 +127,7 @@ def capturing(call: ast.Call, ctx: Context) -> Iterator[Finding]:
 
 def _is_stream(node: ast.expr, ctx: Context) -> bool:
     """Whether the expression is known to be a CUDA stream."""
-    return ctx.types.kind(node) == Instance("torch.cuda.Stream")
+    return ctx.types.of(node) == Instance("torch.cuda.Stream")
 
 
 def _is_synchronized(call: ast.Call, ctx: Context) -> bool:

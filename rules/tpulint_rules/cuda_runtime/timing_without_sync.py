@@ -164,17 +164,17 @@ def _works(statement: ast.stmt, ctx: Context) -> bool:
 def _is_work(node: ast.AST, ctx: Context) -> bool:
     """Whether the node certainly starts work on the device."""
     if isinstance(node, ast.BinOp):
-        return isinstance(node.op, ast.MatMult) and ctx.types.kind(node).is_traced
+        return isinstance(node.op, ast.MatMult) and ctx.types.of(node).is_traced
     if not isinstance(node, ast.Call):
         return False
-    if _is_jitted(node, ctx) or ctx.types.is_module(ctx.types.kind(node.func)):
+    if _is_jitted(node, ctx) or ctx.types.is_module(ctx.types.of(node.func)):
         return True
-    if not ctx.types.kind(node).is_traced:
+    if not ctx.types.of(node).is_traced:
         return False
     name = ctx.names.qualified(node.func)
     if name is not None:
         return name.startswith("torch.") and name.removeprefix("torch.") not in FACTORIES
-    return isinstance(node.func, ast.Attribute) and isinstance(ctx.types.kind(node.func.value), Tensor)
+    return isinstance(node.func, ast.Attribute) and isinstance(ctx.types.of(node.func.value), Tensor)
 
 
 def _calls_jitted(statement: ast.stmt, ctx: Context) -> bool:
@@ -203,7 +203,7 @@ def _may_wait(statement: ast.stmt, ctx: Context) -> bool:
             read = node.test
         elif isinstance(node, ast.FormattedValue):
             read = node.value
-        if read is not None and isinstance(ctx.types.kind(read), Tensor | Unknown):
+        if read is not None and isinstance(ctx.types.of(read), Tensor | Unknown):
             return True
         if isinstance(node, ast.With) and not all(_is_torch(item.context_expr, ctx) for item in node.items):
             return True
@@ -220,7 +220,7 @@ def _is_torch(node: ast.expr, ctx: Context) -> bool:
 
 def _call_may_wait(call: ast.Call, ctx: Context) -> bool:
     """Whether the call may wait for the device."""
-    if _is_jitted(call, ctx) or ctx.types.is_module(ctx.types.kind(call.func)):
+    if _is_jitted(call, ctx) or ctx.types.is_module(ctx.types.of(call.func)):
         return False
     name = ctx.names.qualified(call.func)
     if name is not None:
@@ -229,7 +229,7 @@ def _call_may_wait(call: ast.Call, ctx: Context) -> bool:
         return not (name.startswith(("torch.", "time.")) or name in _HARMLESS)
     if not isinstance(call.func, ast.Attribute):
         return True
-    if isinstance(ctx.types.kind(call.func.value), Tensor):
+    if isinstance(ctx.types.of(call.func.value), Tensor):
         return call.func.attr in _TO_HOST
     return call.func.attr != "append"
 

@@ -77,7 +77,7 @@ def resize(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     if method is None or not antialiased:
         return
     picture = given.get("img") or given.get("input")
-    kind = ctx.types.kind(picture) if picture is not None else UNKNOWN
+    kind = ctx.types.of(picture) if picture is not None else UNKNOWN
     if isinstance(kind, Tensor) and kind.is_host:
         return
     if ctx.trace.path is None and (
@@ -92,7 +92,7 @@ def resize(call: ast.Call, ctx: Context) -> Iterator[Finding]:
 
 def _is_other(picture: ast.expr | None, ctx: Context) -> bool:
     """Whether the image is not a tensor, since attributes are read that tensors lack."""
-    if not isinstance(picture, ast.Name) or ctx.types.kind(picture).is_tensor:
+    if not isinstance(picture, ast.Name) or ctx.types.of(picture).is_tensor:
         return False
     return not (ctx.scope.function or ctx.scope).evidence.get(picture.id, set()) <= TENSOR_ATTRIBUTES
 
@@ -124,7 +124,7 @@ def _image_resize(call: ast.Call, given: dict[str, ast.expr], method: str, ctx: 
     if not isinstance(picture, ast.Name) or any(isinstance(argument, ast.Starred) for argument in call.args):
         return None
     image = ctx.text(picture)
-    kind = ctx.types.kind(picture)
+    kind = ctx.types.of(picture)
     dtype = kind.dtype if isinstance(kind, Tensor) else ""
     sides = f"*{ctx.text(size)}"
     if isinstance(size, ast.List | ast.Tuple):
@@ -144,7 +144,7 @@ def _image_resize(call: ast.Call, given: dict[str, ast.expr], method: str, ctx: 
 
 def _is_pair(size: ast.expr, ctx: Context) -> bool:
     """Whether the size is certainly a height and a width."""
-    kind = ctx.types.kind(size)
+    kind = ctx.types.of(size)
     if isinstance(kind, Several):
         return kind.items is not None and len(kind.items) == 2
     return isinstance(kind, Static) and isinstance(size, ast.Subscript) and isinstance(size.slice, ast.Slice)

@@ -88,7 +88,7 @@ def loaded(call: ast.Call, ctx: Context) -> Iterator[Finding]:
 
 def _device(place: ast.expr, ctx: Context) -> str | None:
     """The name of the location, if torchax cannot load tensors to it; None if it can."""
-    kind = ctx.types.kind(place)
+    kind = ctx.types.of(place)
     name = kind.type if isinstance(kind, Device) else kind.value if isinstance(kind, Static) else None
     if isinstance(name, str) and name.partition(":")[0] in ("cuda", "jax"):
         return name
@@ -139,7 +139,7 @@ def _is_module_at_rest(target: ast.expr, call: ast.Call, ctx: Context) -> bool:
         return False
     found = ctx.names.lookup(target.id) if isinstance(target, ast.Name) else None
     given = [(b.value, found[0]) for b in found[1] if b.value is not None] if found is not None else []
-    return bool(asked) or any(ctx.types.is_module(ctx.at(scope).types.kind(value)) for value, scope in given)
+    return bool(asked) or any(ctx.types.is_module(ctx.at(scope).types.of(value)) for value, scope in given)
 
 
 def _is_asked(value: ast.expr, method: str, load: ast.Call, ctx: Context) -> bool:

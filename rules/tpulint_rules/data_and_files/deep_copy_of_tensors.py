@@ -68,7 +68,7 @@ def copied(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     if not ctx.program.serves_device or ctx.devices.only_with_cuda(call):
         return
     value = call.args[0]
-    kind = ctx.types.kind(value)
+    kind = ctx.types.of(value)
     # The fixes of such a program bring the runtime, with which `deepcopy` works.
     is_trained = ctx.program.calls_backward
     title = f"add the runtime {DISTRIBUTION}, which makes `deepcopy` work"
@@ -98,7 +98,7 @@ def _is_state(value: ast.expr, ctx: Context) -> bool:
     """Whether the value is the `state_dict()` of a module."""
     if not isinstance(value, ast.Call) or not isinstance(value.func, ast.Attribute):
         return False
-    kind = ctx.types.kind(value.func.value)
+    kind = ctx.types.of(value.func.value)
     return value.func.attr == "state_dict" and (ctx.types.is_module(kind) or isinstance(kind, Unknown))
 
 
@@ -107,10 +107,9 @@ def _is_placed_module(value: ast.expr, call: ast.Call, ctx: Context) -> bool:
     if isinstance(value, ast.Name) and ctx.names.is_parameter(value):
         given = list(ctx.passed(value))
         return bool(given) and all(
-            at.types.is_module(at.types.kind(module)) and _is_placed(module, module, at)
-            for module, at in given
+            at.types.is_module(at.types.of(module)) and _is_placed(module, module, at) for module, at in given
         )
-    return ctx.types.is_module(ctx.types.kind(value)) and _is_placed(value, call, ctx)
+    return ctx.types.is_module(ctx.types.of(value)) and _is_placed(value, call, ctx)
 
 
 def _is_placed(value: ast.expr, call: ast.expr, ctx: Context) -> bool:
@@ -130,13 +129,13 @@ def _moves(value: ast.expr, ctx: Context) -> bool:
     if not isinstance(value, ast.Call) or not isinstance(value.func, ast.Attribute):
         return False
     if value.func.attr == "cuda":
-        return ctx.types.is_module(ctx.types.kind(value.func.value))
+        return ctx.types.is_module(ctx.types.of(value.func.value))
     places = [*value.args, *(keyword.value for keyword in value.keywords if keyword.arg == "device")]
     return value.func.attr == "to" and any(_is_device(place, ctx) for place in places)
 
 
 def _is_device(place: ast.expr, ctx: Context) -> bool:
-    kind = ctx.types.kind(place)
+    kind = ctx.types.of(place)
     name = kind.type if isinstance(kind, Device) else kind.value if isinstance(kind, Static) else None
     if isinstance(name, str) and name:
         return name.partition(":")[0] in ("cuda", "jax")

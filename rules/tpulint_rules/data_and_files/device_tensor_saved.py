@@ -136,7 +136,7 @@ def _is_state(value: ast.expr, ctx: Context) -> bool:
 
 def _is_tensor(value: ast.expr, ctx: Context) -> bool:
     """Whether the value is a device tensor: this file moves tensors to a device, and not this one back."""
-    kind = ctx.types.kind(value)
+    kind = ctx.types.of(value)
     return ctx.program.places_tensors and kind.is_traced and not _goes_to_host(value, ctx)
 
 
@@ -146,7 +146,7 @@ def _is_whole(value: ast.expr, ctx: Context) -> bool:
         return _is_whole(value.value, ctx)
     if not isinstance(value, ast.Name | ast.Attribute) or _goes_to_host(value, ctx):
         return False
-    kind = ctx.types.kind(value)
+    kind = ctx.types.of(value)
     return _is_learned(kind, ctx) or (isinstance(kind, Unknown) and _has_parameters(value, ctx))
 
 
@@ -210,7 +210,7 @@ def _has_tensors(owner: ast.expr, ctx: Context) -> bool:
     """Whether the state of the object has tensors, which may be on the device."""
     if isinstance(owner, ast.Call) and isinstance(owner.func, ast.Attribute) and owner.func.attr == "cpu":
         return False
-    kind = ctx.types.kind(owner)
+    kind = ctx.types.of(owner)
     if isinstance(kind, Instance):
         return _is_learned(kind, ctx)
     # Of what is unknown the name decides; this only ever keeps the rule silent.
@@ -220,7 +220,7 @@ def _has_tensors(owner: ast.expr, ctx: Context) -> bool:
 
 def _on_host(value: ast.expr, ctx: Context) -> Fix | None:
     title = "copy the tensors to the CPU with `.cpu()` before they are saved"
-    if ctx.types.kind(value).is_tensor:
+    if ctx.types.of(value).is_tensor:
         edit = ctx.rewrite.replace(value, f"{ctx.rewrite.operand(value)}.cpu()")
         return ctx.rewrite.fix(title, edit, applicability=Applicability.UNSAFE)
     imports = ctx.rewrite.imports("import torch", "from torch.utils._pytree import tree_map_only")

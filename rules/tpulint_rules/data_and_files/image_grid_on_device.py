@@ -45,7 +45,7 @@ def grid(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     if name not in _FUNCTIONS or not call.args or not ctx.program.serves_device:
         return
     pictures = call.args[0]
-    kind = ctx.types.kind(pictures)
+    kind = ctx.types.of(pictures)
     if not isinstance(kind, Tensor | Unknown) or isinstance(kind, Several) or _is_host(pictures, kind):
         return
     if isinstance(pictures, ast.Subscript) and any(map(_is_copied, ctx.names.assigned_values(pictures))):

@@ -130,7 +130,7 @@ def _is_some(workers: ast.expr, ctx: Context) -> bool:
             return _is_some(body, ctx) or _is_some(orelse, ctx)
         case ast.Call(args=[number]) if ctx.names.qualified(workers.func) == "builtins.int":
             return _is_some(number, ctx)
-    kind = ctx.types.kind(workers)
+    kind = ctx.types.of(workers)
     if isinstance(kind, Static) and kind.value is not ...:
         return isinstance(kind.value, int | float) and kind.value > 0
     default = _default(workers, ctx)

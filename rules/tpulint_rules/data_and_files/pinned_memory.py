@@ -49,7 +49,7 @@ _RAISES = "raises after `import torchax`; pinned memory only speeds up copies to
 
 @rule.on(ast.Call, named={"pin_memory"})
 def pinned(call: ast.Call, ctx: Context) -> Iterator[Finding]:
-    if not isinstance(call.func, ast.Attribute) or not isinstance(ctx.types.kind(call.func.value), Tensor):
+    if not isinstance(call.func, ast.Attribute) or not isinstance(ctx.types.of(call.func.value), Tensor):
         return
     edit = ctx.rewrite.reduce(call, call.func.value)
     yield ctx.finding(

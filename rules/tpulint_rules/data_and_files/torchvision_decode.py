@@ -136,7 +136,7 @@ def _opened(argument: ast.expr, name: str, ctx: Context) -> tuple[str, bool | No
         return ctx.text(argument.args[0]) if argument.args else "", False if argument.args else None
     if name == "read_image":
         return ctx.text(argument), False
-    if ctx.types.kind(argument).is_tensor or _read_before(argument, ctx):
+    if ctx.types.of(argument).is_tensor or _read_before(argument, ctx):
         return f"io.BytesIO({ctx.text(argument)}.numpy())", True
     if name == "decode_image":
         path = isinstance(argument, ast.Constant | ast.JoinedStr)

@@ -129,7 +129,7 @@ def _fails(call: ast.Call, what: Transform) -> bool:
 
 def _is_on_device(picture: ast.expr, what: Transform, ctx: Context) -> bool:
     """Whether the image is a device tensor for which this transform fails."""
-    kind, under_jit = ctx.types.kind(picture), what.effect is Effect.RAISES_UNDER_JIT
+    kind, under_jit = ctx.types.of(picture), what.effect is Effect.RAISES_UNDER_JIT
     path = ctx.trace.path
     if path is not None and (ctx.program.places_tensors or path.certainty is Certainty.JIT or under_jit):
         return kind.is_traced and what.effect is not Effect.ON_HOST

@@ -104,7 +104,7 @@ def imported_from(node: ast.ImportFrom, ctx: Context) -> Iterator[Finding]:
     same = {alias: SAME_IN_TORCH.get(f"{node.module}.{alias.name}") for alias in node.names}
     for alias, instead in same.items():
         if instead is not None and ctx.program.is_import_time and not ctx.names.is_optional_import(node):
-            edit = ctx.rewrite.respelled(node, alias, instead)
+            edit = ctx.rewrite.rename_import(node, alias, instead)
             title = f"replace `{node.module}.{alias.name}` with `{instead}`"
             fix = ctx.rewrite.fix(title, edit, applicability=Applicability.UNSAFE)
             yield ctx.finding(node, f"`{alias.name}` of `{package}` runs only on NVIDIA GPUs", fix)

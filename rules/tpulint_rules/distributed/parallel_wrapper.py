@@ -127,7 +127,7 @@ def _unwrapped(call: ast.Call, ctx: Context) -> Fix | None:
     if any(ctx.names.attributes_of(target, WRAPPER_ONLY)):
         return None
     for node in ctx.names.attributes_of(target, ("module",)):
-        if not ctx.stands(node):
+        if not ctx.is_located(node):
             return None
         edits.append(ctx.rewrite.reduce(node, node.value))
     waiting = [ctx.parent(node) for node in ctx.names.attributes_of(target, ("no_sync",))]

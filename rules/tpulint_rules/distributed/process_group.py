@@ -142,7 +142,11 @@ def communicated(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     if what.instead and any(not _is_whole(argument, ctx) for argument in call.args):
         return
     message, fix = f"`torch.distributed.{name}` {what.what}", _fix(call, what, ctx)
-    if what.instead and ctx.stands(call) and any(isinstance(o, ast.JoinedStr) for o in ctx.ancestors(call)):
+    if (
+        what.instead
+        and ctx.is_located(call)
+        and any(isinstance(o, ast.JoinedStr) for o in ctx.ancestors(call))
+    ):
         # Not `finding`, which gives what is in an f-string no fix: this one brings no quotes.
         yield ctx.finding_at(ctx.span(call), message, fix)
     else:

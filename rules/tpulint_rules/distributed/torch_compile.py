@@ -166,7 +166,7 @@ def call(call: ast.Call, ctx: Context) -> Iterator[Finding]:
             )
         yield ctx.finding(call, message, fix)
     elif isinstance(call.func, ast.Attribute):
-        receiver = ctx.types.kind(call.func.value)
+        receiver = ctx.types.of(call.func.value)
         if not ctx.types.is_module(receiver) or not isinstance(receiver, Instance):
             return
         if not ctx.types.defines_method(receiver.cls, "compile"):
@@ -184,7 +184,7 @@ def traced(call: ast.Call, ctx: Context) -> Iterator[Finding]:
         return
     model, given = call.args[:2]
     examples = given.elts if isinstance(given, ast.Tuple) else [given]
-    kinds = [ctx.types.kind(example) for example in examples]
+    kinds = [ctx.types.of(example) for example in examples]
     if ctx.program.serves_device and any(isinstance(kind, Tensor) and not kind.is_host for kind in kinds):
         fix = None if any(ctx.calls("save")) else _compiled(call, model, ctx)
         message = "`torch.jit.trace` cannot record operations on torchax tensors and raises"
@@ -197,7 +197,7 @@ def _is_true(node: ast.expr | None) -> bool:
 
 
 def _compiled(call: ast.Call, model: ast.expr, ctx: Context) -> Fix | None:
-    if not ctx.types.is_module(ctx.types.kind(model)) and not ctx.names.is_function(model):
+    if not ctx.types.is_module(ctx.types.of(model)) and not ctx.names.is_function(model):
         return None
     edit = ctx.rewrite.replace(call, f"torchax.compile({ctx.text(model)})")
     return _fix(ctx.text(call.func), edit, ctx)
@@ -205,7 +205,7 @@ def _compiled(call: ast.Call, model: ast.expr, ctx: Context) -> Fix | None:
 
 def _keeps_state(model: ast.expr, ctx: Context) -> bool:
     """Whether a module may keep something from call to call, which `torchax.compile` would lose."""
-    kind = ctx.types.kind(model)
+    kind = ctx.types.of(model)
     if not isinstance(kind, Instance) or not ctx.types.is_module(kind) or not ctx.program.serves_device:
         return False
     if ctx.types.keeps_state(kind.cls):

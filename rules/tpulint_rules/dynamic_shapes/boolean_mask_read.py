@@ -97,7 +97,7 @@ _SIGNS = {
 
 @rule.on(ast.Subscript, traced=True, handled="output shapes that depend on values")
 def mask_read(node: ast.Subscript, ctx: Context) -> Iterator[Finding]:
-    base = ctx.types.kind(node.value)
+    base = ctx.types.of(node.value)
     if not isinstance(base, Tensor | Unknown) or isinstance(node.ctx, ast.Del):
         return
     parts = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
@@ -107,7 +107,7 @@ def mask_read(node: ast.Subscript, ctx: Context) -> Iterator[Finding]:
         "the number of elements that this mask selects depends on its values, but XLA needs fixed shapes"
     )
     if isinstance(base, Unknown):  # nothing but a tensor takes a tensor of booleans for an index
-        indices = [(part, ctx.types.kind(part)) for part in parts]
+        indices = [(part, ctx.types.of(part)) for part in parts]
         chosen = any(
             isinstance(kind, Tensor) and kind.is_traced and not kind.scalar and _is_mask(part, ctx)
             for part, kind in indices
@@ -115,7 +115,7 @@ def mask_read(node: ast.Subscript, ctx: Context) -> Iterator[Finding]:
         if isinstance(node.ctx, ast.Load) and chosen:
             yield ctx.finding(node, message)
         return
-    if base.is_host and not any(ctx.types.kind(part).is_traced for part in parts):
+    if base.is_host and not any(ctx.types.of(part).is_traced for part in parts):
         return  # all of it happens on the host
     if isinstance(node.ctx, ast.Store) and len(parts) == 1 and not _writes_selection(node, ctx):
         return
@@ -128,12 +128,12 @@ def mask_read(node: ast.Subscript, ctx: Context) -> Iterator[Finding]:
 
 def _is_mask(part: ast.expr, ctx: Context) -> bool:
     """Whether an index is a boolean mask (a boolean tensor, or a comparison of tensors)."""
-    kind = ctx.types.kind(part)
+    kind = ctx.types.of(part)
     if isinstance(kind, Tensor):
         name = part.id if isinstance(part, ast.Name) else part.attr if isinstance(part, ast.Attribute) else ""
         return kind.is_bool or (kind.certain and not kind.dtype and name.endswith("mask"))
     if isinstance(part, ast.Compare) and not isinstance(part.ops[0], ast.Is | ast.IsNot | ast.In | ast.NotIn):
-        sides = [ctx.types.kind(side) for side in (part.left, *part.comparators)]
+        sides = [ctx.types.of(side) for side in (part.left, *part.comparators)]
         return any(side.is_tensor for side in sides) or ctx.names.is_parameter(part.left)
     return False
 
@@ -209,7 +209,7 @@ def _reduction(whole: ast.expr, found: Lifted, mask: ast.expr, ctx: Context) -> 
         return _rows(call, name, found, mask, ctx)
     if len(call.args) != arguments or along:
         return None
-    kind = ctx.types.kind(whole)
+    kind = ctx.types.of(whole)
     dtype = kind.dtype if isinstance(kind, Tensor) else ""
     if name in ("any", "all") and dtype != "bool":
         return None
@@ -382,7 +382,7 @@ def _fill(node: ast.Subscript, parts: list[ast.expr], ctx: Context) -> Fix | Non
     texts = {ast.unparse(part) for part in before}
     if not isinstance(statement, ast.Assign) or statement.targets != [node] or texts not in ({":"}, {"..."}):
         return None
-    if not isinstance(ctx.types.kind(statement.value), Static) or not _is_mask(mask, ctx):
+    if not isinstance(ctx.types.of(statement.value), Static) or not _is_mask(mask, ctx):
         return None
     if not isinstance(node.value, ast.Name | ast.Attribute):
         return None

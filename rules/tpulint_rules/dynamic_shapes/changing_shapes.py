@@ -173,7 +173,7 @@ def chosen(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     if not isinstance(call.func, ast.Attribute):
         return
     operand = call.args[0] if (ctx.names.qualified(call.func) or "").startswith("torch.") else call.func.value
-    kind = ctx.types.kind(operand) if call.args or operand is call.func.value else None
+    kind = ctx.types.of(operand) if call.args or operand is call.func.value else None
     if not isinstance(kind, Tensor) or kind.is_host or not _is_differentiated(call, ctx):
         return
     message = f"the output shape of `{call.func.attr}` changes from batch to batch, and {_AGAIN}"
@@ -286,7 +286,7 @@ def _is_differentiated(node: ast.expr, ctx: Context) -> bool:
 
 def _is_mask(index: ast.expr, ctx: Context) -> bool:
     """Whether an index is a mask on the device, a comparison, or a parameter that gets a mask here."""
-    kind = ctx.types.kind(index)
+    kind = ctx.types.of(index)
     if isinstance(kind, Tensor) and kind.is_mask:
         return not kind.is_host
     values = [index, *ctx.names.assigned_values(index)]
@@ -294,7 +294,7 @@ def _is_mask(index: ast.expr, ctx: Context) -> bool:
         return not (isinstance(kind, Tensor) and kind.is_host)
     if not ctx.names.is_parameter(index) or not isinstance(index, ast.Name):
         return False
-    given = [at.types.kind(value) for value, at in ctx.passed(index)]
+    given = [at.types.of(value) for value, at in ctx.passed(index)]
     return any(isinstance(one, Tensor) and one.is_mask and not one.is_host for one in given)
 
 
@@ -325,7 +325,7 @@ def _is_by_chance(node: ast.expr, ctx: Context, seen: set[str]) -> bool:
 
 
 def _number(node: ast.expr, ctx: Context) -> int | None:
-    kind = ctx.types.kind(node)
+    kind = ctx.types.of(node)
     return kind.value if isinstance(kind, Static) and type(kind.value) is int else None
 
 

@@ -134,11 +134,11 @@ def _operation(call: ast.Call, ctx: Context) -> tuple[str, list[ast.expr]] | Non
         last = call.func.attr
         name, operands = f".{last}()", [call.func.value, *call.args]
         # Among what traced code handles, nothing but a tensor has these methods.
-        if not isinstance(ctx.types.kind(operands[0]), Tensor | Unknown):
+        if not isinstance(ctx.types.of(operands[0]), Tensor | Unknown):
             return None
     else:
         return None
-    kind = ctx.types.kind(operands[0])
+    kind = ctx.types.of(operands[0])
     if (isinstance(kind, Tensor) and kind.is_host) or not _depends_on_values(last, operands, call, ctx):
         return None
     return name, operands
@@ -156,7 +156,7 @@ def _depends_on_values(name: str, operands: list[ast.expr], call: ast.Call, ctx:
             return classes is None or ast.unparse(classes) == "-1"
         case "repeat_interleave":
             repeats = second or keywords.get("repeats", operands[0])
-            given = repeats is operands[0] or ctx.types.kind(repeats).is_traced
+            given = repeats is operands[0] or ctx.types.of(repeats).is_traced
             return given and "output_size" not in keywords
         case _:
             return True
@@ -246,7 +246,7 @@ def _first(whole: ast.expr, mask: ast.expr, ctx: Context, *, as_row: bool = Fals
 
 def _index(places: ast.expr, mask: ast.expr, applicability: Applicability, ctx: Context) -> Fix | None:
     """The fix for indices that are only used to write scalars."""
-    kind = ctx.types.kind(mask)
+    kind = ctx.types.of(mask)
     if not _is_bool(mask, ctx) or (isinstance(kind, Tensor) and kind.scalar):
         return None
     outer = ctx.parent(places)
@@ -276,7 +276,7 @@ def _writes_number(node: ast.AST | None, index: ast.expr, ctx: Context) -> bool:
     return (
         isinstance(outer, ast.Assign)
         and node in outer.targets
-        and isinstance(ctx.types.kind(outer.value), Static)
+        and isinstance(ctx.types.of(outer.value), Static)
     )
 
 
@@ -285,7 +285,7 @@ def _is_bool(mask: ast.expr, ctx: Context) -> bool:
 
     It is known to be a tensor, since its true elements are asked for.
     """
-    kind = ctx.types.kind(mask)
+    kind = ctx.types.of(mask)
     return (isinstance(kind, Tensor) and kind.is_bool) or isinstance(mask, ast.Compare)
 
 
@@ -332,7 +332,7 @@ def _bins(call: ast.Call, operands: list[ast.expr], ctx: Context) -> Fix | None:
     if imports is None or bins is None or len(operands) > 1 or len(keywords) > 1:
         return None
     if (
-        not isinstance(ctx.types.kind(bins), Static)
+        not isinstance(ctx.types.of(bins), Static)
         or isinstance(bins, ast.BoolOp | ast.IfExp)
         or not isinstance(operands[0], ast.Name | ast.Attribute)
     ):

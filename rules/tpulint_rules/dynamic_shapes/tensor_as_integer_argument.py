@@ -88,11 +88,11 @@ def slice_or_list(node: ast.Subscript, ctx: Context) -> Iterator[Finding]:
     parts = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
     for part in parts:
         bounds = (part.lower, part.upper, part.step) if isinstance(part, ast.Slice) else ()
-        bound = next((item for item in bounds if item is not None and ctx.types.kind(item).is_traced), None)
+        bound = next((item for item in bounds if item is not None and ctx.types.of(item).is_traced), None)
         if bound is not None:
             fix = _positions(node, parts, part, ctx) or _mask(node, parts, ctx)
             yield ctx.finding(bound, f"this slice bound {_NO_VALUE}", fix)
-    base, index = ctx.types.kind(node.value), ctx.types.kind(node.slice)
+    base, index = ctx.types.of(node.value), ctx.types.of(node.slice)
     if isinstance(base, Several) and index.is_traced and _is_list(base, index):
         yield ctx.finding(node.slice, f"this list index {_NO_VALUE}")
 
@@ -112,7 +112,7 @@ def _is_list(base: Several, index: Kind) -> bool:
 def python_range(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     if ctx.names.qualified(call.func) == "builtins.range":
         for argument in call.args:
-            if ctx.types.kind(argument).is_traced:
+            if ctx.types.of(argument).is_traced:
                 yield ctx.finding(argument, f"this argument of `range` {_NO_VALUE}")
 
 
@@ -123,7 +123,7 @@ def operation(call: ast.Call, ctx: Context) -> Iterator[Finding]:
         if qualified.rpartition(".")[0] not in ("torch", "torch.functional", "torch.nn.functional"):
             return
         name, operands = qualified, call.args
-    elif isinstance(call.func, ast.Attribute) and isinstance(ctx.types.kind(call.func.value), Tensor):
+    elif isinstance(call.func, ast.Attribute) and isinstance(ctx.types.of(call.func.value), Tensor):
         name, operands = f".{call.func.attr}()", [call.func.value, *call.args]
     else:
         return
@@ -135,7 +135,7 @@ def operation(call: ast.Call, ctx: Context) -> Iterator[Finding]:
         for argument in arguments
         for number in (argument.elts if isinstance(argument, ast.Tuple | ast.List) else [argument])
     ]
-    number = next((item for item in numbers if ctx.types.kind(item).is_traced), None)
+    number = next((item for item in numbers if ctx.types.of(item).is_traced), None)
     if number is not None and not ctx.program.runtime_handles("tensors as integer arguments", last):
         yield ctx.finding(number, f"this scalar argument of `{name}` {_NO_VALUE}")
 
@@ -153,7 +153,7 @@ def _positions(node: ast.Subscript, parts: list[ast.expr], part: ast.expr, ctx: 
     imports = ctx.rewrite.imports("import torch")
     if imports is None or not isinstance(node.value, ast.Name | ast.Attribute):
         return None
-    if not isinstance(ctx.types.kind(length), Static) or not all(isinstance(o, ast.Slice) for o in others):
+    if not isinstance(ctx.types.of(length), Static) or not all(isinstance(o, ast.Slice) for o in others):
         return None
     indices = f"torch.arange({ctx.text(length)}, device={ctx.text(node.value)}.device)"
     code = f"{indices} + {ctx.rewrite.operand(lower)}"
@@ -169,7 +169,7 @@ def _mask(node: ast.Subscript, parts: list[ast.expr], ctx: Context) -> Fix | Non
     imports = ctx.rewrite.imports("import torch")
     if not isinstance(outer, ast.Assign) or not filled or len(parts) != 1 or imports is None:
         return None
-    if not isinstance(ctx.types.kind(outer.value), Static) or not isinstance(
+    if not isinstance(ctx.types.of(outer.value), Static) or not isinstance(
         node.value, ast.Name | ast.Attribute
     ):
         return None

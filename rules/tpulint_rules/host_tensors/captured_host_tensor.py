@@ -69,7 +69,7 @@ def _as_buffer(call: ast.Call, ctx: Context) -> Fix | None:
     statement = ctx.statement(call)
     match statement:
         case ast.Assign(targets=[ast.Attribute(value=ast.Name(id="self"), attr=name) as target]):
-            owner = ctx.types.kind(target.value)
+            owner = ctx.types.of(target.value)
         case _:
             return None
     if (
@@ -78,7 +78,7 @@ def _as_buffer(call: ast.Call, ctx: Context) -> Fix | None:
         or ctx.types.assigned_often(owner, name)
     ):
         return None
-    if not isinstance(ctx.types.kind(statement.value), Tensor):
+    if not isinstance(ctx.types.of(statement.value), Tensor):
         return None  # a list of tensors is no buffer
     code = f'self.register_buffer("{name}", {ctx.text(statement.value)}, persistent=False)'
     title = f"register `self.{name}` as a buffer, which moves to the device with the module"

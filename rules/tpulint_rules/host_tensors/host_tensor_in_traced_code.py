@@ -86,7 +86,7 @@ def factory(call: ast.Call, ctx: Context) -> Iterator[Finding]:
 def given_by_other_file(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     if not ctx.devices.mixes_host_tensor(call):
         return
-    kind, function = ctx.types.kind(call), ctx.text(call.func)
+    kind, function = ctx.types.of(call), ctx.text(call.func)
     several = isinstance(kind, Several)
     if not several and not (isinstance(kind, Tensor) and kind.is_host):
         return
@@ -147,7 +147,7 @@ def _device_at_hand(call: ast.Call, ctx: Context) -> str | None:
             break
         if isinstance(outer, ast.BinOp):
             for side in (outer.left, outer.right):
-                kind = ctx.types.kind(side)
+                kind = ctx.types.of(side)
                 if (
                     isinstance(side, ast.Name)
                     and isinstance(kind, Tensor)

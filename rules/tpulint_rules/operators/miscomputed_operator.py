@@ -183,7 +183,7 @@ def _is(node: ast.expr | None, *, value: object) -> bool:
 
 def _number(node: ast.expr | None, ctx: Context) -> int:
     """The integer that an argument is known to be, or 0."""
-    kind = ctx.types.kind(node) if node is not None else None
+    kind = ctx.types.of(node) if node is not None else None
     return kind.value if isinstance(kind, Static) and isinstance(kind.value, int) else 0
 
 
@@ -193,7 +193,7 @@ def _is_computed(name: str, given: ast.expr | None, ctx: Context) -> bool:
         return False
     if name.rpartition(".")[2][:1].isupper():
         return ctx.program.serves_device
-    kind = ctx.types.kind(given) if given is not None else None
+    kind = ctx.types.of(given) if given is not None else None
     if isinstance(kind, Tensor) and kind.is_host:
         return False
     return ctx.trace.path is not None or (ctx.program.serves_device and kind is not None and kind.is_tensor)

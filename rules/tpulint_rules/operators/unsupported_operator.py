@@ -196,7 +196,7 @@ def brought(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     if not ctx.program.serves_device and (ctx.trace.path is None or name in _MODULES):
         return
     given = [*call.args, *(keyword.value for keyword in call.keywords)]
-    if name not in _WITHOUT_TENSORS | _MODULES and (not given or _is_of_host(ctx.types.kind(given[0]))):
+    if name not in _WITHOUT_TENSORS | _MODULES and (not given or _is_of_host(ctx.types.of(given[0]))):
         return
     if ctx.program.runtime_handles("operators", name):
         return
@@ -209,7 +209,7 @@ def brought(call: ast.Call, ctx: Context) -> Iterator[Finding]:
 def operator(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     name = ctx.names.qualified(call.func)
     if name is None:
-        if not isinstance(call.func, ast.Attribute) or not ctx.types.kind(call.func.value).is_traced:
+        if not isinstance(call.func, ast.Attribute) or not ctx.types.of(call.func.value).is_traced:
             return
         name = _METHOD + call.func.attr
         shown, operands = f".{call.func.attr}()", [call.func.value, *call.args]
@@ -218,7 +218,7 @@ def operator(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     if name not in _KNOWN or name in _MODULES | _BROUGHT or ctx.devices.only_with_cuda(call):
         return
     given = [*operands, *(keyword.value for keyword in call.keywords)]
-    if name not in _WITHOUT_TENSORS and (not given or _is_of_host(ctx.types.kind(given[0]))):
+    if name not in _WITHOUT_TENSORS and (not given or _is_of_host(ctx.types.of(given[0]))):
         return
     make = _FIXES.get(name.rpartition(".")[2])
     plain = not any(isinstance(value, ast.Starred) for value in operands)
@@ -253,7 +253,7 @@ def distribution(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     values = [*call.args, *(keyword.value for keyword in call.keywords)]
     if any(keyword.arg in ("validate_args", None) for keyword in call.keywords) or not given:
         return
-    if all(_is_of_host(ctx.types.kind(value)) for value in values):
+    if all(_is_of_host(ctx.types.of(value)) for value in values):
         return
     edit = ctx.rewrite.add_argument(call, "validate_args=False")
     title = "add `validate_args=False`, which skips the validation of the arguments"
@@ -269,7 +269,7 @@ def bits(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     dtype = ctx.names.qualified(call.args[0])
     if (
         dtype not in _DTYPES
-        or not ctx.types.kind(call.func.value).is_traced
+        or not ctx.types.of(call.func.value).is_traced
         or ctx.devices.only_with_cuda(call)
     ):
         return
@@ -287,7 +287,7 @@ def bits(call: ast.Call, ctx: Context) -> Iterator[Finding]:
 def sided(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     if ctx.names.qualified(call.func) != "torch.searchsorted" or ctx.devices.only_with_cuda(call):
         return
-    kinds = [ctx.types.kind(value) for value in call.args[:1]]
+    kinds = [ctx.types.of(value) for value in call.args[:1]]
     learned = ctx.program.is_differentiated and any(kind.is_traced for kind in kinds)
     if not (learned or ctx.trace.path) or any(map(_is_of_host, kinds)):
         return

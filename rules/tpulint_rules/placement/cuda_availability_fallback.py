@@ -130,7 +130,7 @@ def is_available(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     if _stops_program(outer, negated=negated):
         message = "`torch.cuda.is_available()` is false on a TPU host, so this check stops the program"
     else:
-        reason = ctx.devices.decision(call)
+        reason = ctx.devices.why_no_fix(call)
     if reason is None:
         return
     if reason:
@@ -173,7 +173,7 @@ def _chooses_by_build(node: ast.expr, ctx: Context) -> Iterator[Finding]:
     """A finding if the expression, which is false without CUDA, decides which device the program uses."""
     if ctx.devices.guard(node).device is None:
         return
-    reason, imports = ctx.devices.decision(node), ctx.rewrite.imports("import torch")
+    reason, imports = ctx.devices.why_no_fix(node), ctx.rewrite.imports("import torch")
     if reason is None:
         return
     text = ctx.text(node)
@@ -332,7 +332,7 @@ def begins_with_cuda(call: ast.Call, ctx: Context) -> Iterator[Finding]:
 
 
 def _asked_for_cuda(node: ast.expr, literal: ast.expr, ctx: Context) -> Iterator[Finding]:
-    reason = ctx.devices.decision(node)
+    reason = ctx.devices.why_no_fix(node)
     if reason is None:
         return
     fact = f"`{ctx.text(node)}` checks for a CUDA device, but a tensor on TPU has the device type `jax`"
@@ -366,9 +366,9 @@ def _is_device_text(node: ast.expr, ctx: Context) -> bool:
 def is_cuda(node: ast.Attribute, ctx: Context) -> Iterator[Finding]:
     if not isinstance(node.ctx, ast.Load):
         return
-    receiver = ctx.types.kind(node.value)
+    receiver = ctx.types.of(node.value)
     if isinstance(receiver, Tensor | Unknown) and ctx.names.qualified(node) is None:
-        reason = ctx.devices.decision(node, chooses=False)
+        reason = ctx.devices.why_no_fix(node, chooses=False)
         if reason is None:
             return
         message = "`.is_cuda` is false for torchax tensors, so a tensor on TPU counts as a CPU tensor"

@@ -101,7 +101,7 @@ def _named_device(node: ast.expr, ctx: Context) -> Iterator[Finding]:
     if isinstance(outer, ast.Call) and ctx.names.qualified(outer.func) in _REPORTED:
         return
     if isinstance(outer, ast.Call) and ctx.devices.takes_device(outer, slot):
-        if isinstance(outer.func, ast.Attribute) and isinstance(ctx.types.kind(outer.func.value), Unknown):
+        if isinstance(outer.func, ast.Attribute) and isinstance(ctx.types.of(outer.func.value), Unknown):
             named = ctx.names.qualified(outer.func) is not None
             applicability = Applicability.SAFE if named else Applicability.UNSAFE
     elif ctx.devices.becomes_device(node):

@@ -58,7 +58,7 @@ def cuda_call(call: ast.Call, ctx: Context) -> Iterator[Finding]:
         return
     if is_cuda_location(ctx.parent(call)):  # a storage has no other `.to`
         return
-    receiver = ctx.types.kind(call.func.value)
+    receiver = ctx.types.of(call.func.value)
     if isinstance(receiver, Instance) and ctx.types.defines_method(receiver.cls, "cuda"):
         return
     if (

@@ -63,7 +63,7 @@ def default_device(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     if ctx.names.qualified(call.func) != "torch.set_default_device" or len(call.args) != 1:
         return
     device = call.args[0]
-    kind = ctx.types.kind(device)
+    kind = ctx.types.of(device)
     constant = isinstance(device, ast.Constant) and str(device.value).partition(":")[0] in ("cuda", "jax")
     named = isinstance(kind, Device) and kind.type in ("cuda", "jax")
     if not (constant or named or ctx.devices.holds_literal_device(device)):
@@ -95,7 +95,7 @@ def of_default_type(call: ast.Call, ctx: Context) -> Iterator[Finding]:
         return
     if isinstance(around, ast.Attribute) and around.attr in ("to", "cuda", "cpu", "numpy"):
         return
-    kind = ctx.types.kind(call.args[0])
+    kind = ctx.types.of(call.args[0])
     is_size = isinstance(kind, Static) and type(kind.value) is int
     if is_size:
         return  # that is another rule's

@@ -77,7 +77,7 @@ def _is_of_configuration(node: ast.Attribute, ctx: Context) -> bool:
         return True
     outer = ctx.parent(node)
     if isinstance(outer, ast.Call) and ctx.names.qualified(outer.func) == "torch.device":
-        return isinstance(ctx.types.kind(node.value), Unknown)
+        return isinstance(ctx.types.of(node.value), Unknown)
     made = ctx.names.assigned_values(node.value) if isinstance(node.value, ast.Name) else []
     return any(NAMESPACE.match(dotted(one.func) or "") for one in made if isinstance(one, ast.Call))
 

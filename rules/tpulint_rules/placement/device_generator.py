@@ -56,7 +56,7 @@ def _is_accelerator(device: ast.expr, ctx: Context) -> bool:
     """Whether the device is a CUDA or torchax device."""
     if isinstance(device, ast.Constant):
         return str(device.value).partition(":")[0] in ("cuda", "jax")
-    kind = ctx.types.kind(device)
+    kind = ctx.types.of(device)
     if isinstance(kind, Device) and kind.type:
         return kind.type in ("cuda", "jax")
     return is_formatted_cuda(device) or ctx.devices.holds_literal_device(device)

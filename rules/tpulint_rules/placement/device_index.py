@@ -60,7 +60,7 @@ def moved(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     ranked = [place for place in places if _is_local_rank(place, ctx)]
     if not ranked and not any(_is_literal(place) or _is_number(place, ctx) for place in places):
         return
-    receiver = ctx.types.kind(call.func.value)
+    receiver = ctx.types.of(call.func.value)
     if isinstance(receiver, Tensor) and not receiver.is_host:
         yield from _numbered(call, places, ctx, receiver.certain)
         return
@@ -107,7 +107,7 @@ def _is_local_rank(place: ast.expr, ctx: Context) -> bool:
     if isinstance(place, ast.Name):
         values = ctx.names.assigned_values(place)
     elif isinstance(place, ast.Attribute):
-        owner = ctx.types.kind(place.value)
+        owner = ctx.types.of(place.value)
         assigned = ctx.types.attribute_values(owner.cls, place.attr) if isinstance(owner, Instance) else ()
         values = [value for value, _ in assigned]
     return bool(values) and all(_names_gpu(value, ctx) for value in values)
@@ -132,7 +132,7 @@ def _is_number(place: ast.expr, ctx: Context) -> bool:
     """
     values = ctx.names.assigned_values(place) if isinstance(place, ast.Name) else [place]
     if isinstance(place, ast.Name) and not values:
-        return place.id in _RANKS and isinstance(ctx.types.kind(place), Unknown)
+        return place.id in _RANKS and isinstance(ctx.types.of(place), Unknown)
     return bool(values) and all(
         (isinstance(value, ast.Call) and ctx.names.qualified(value.func) in _NUMBERS)
         or _names_gpu(value, ctx)

@@ -229,7 +229,7 @@ def _moved(node: ast.ImportFrom, alias: ast.alias, what: Outdated, ctx: Context)
     """The fix that imports a name from its new location, with changes of its uses; else None."""
     if not what.instead:
         return None
-    edits: list[Change] = [ctx.rewrite.respelled(node, alias, what.instead)]
+    edits: list[Change] = [ctx.rewrite.rename_import(node, alias, what.instead)]
     if what.positional or what.keywords:
         for use in ctx.names.loads(alias.asname or alias.name):
             found = _use(use, what, ctx)
@@ -432,7 +432,7 @@ def _sets(node: ast.Attribute) -> bool:
 @rule.on(ast.Attribute, where=_sets)
 def setting(node: ast.Attribute, ctx: Context) -> Iterator[Finding]:
     if node.attr == "_mesh":
-        if ctx.types.kind(node.value) == _ENVIRONMENT:
+        if ctx.types.of(node.value) == _ENVIRONMENT:
             yield ctx.finding(
                 node,
                 "torchax does not read `_mesh` of its environment; shard tensors with `apply_jax_` instead",
@@ -440,7 +440,7 @@ def setting(node: ast.Attribute, ctx: Context) -> Iterator[Finding]:
         return
     assert isinstance(node.value, ast.Attribute)
     statement = ctx.statement(node)
-    if ctx.types.kind(node.value.value) != _ENVIRONMENT or not isinstance(statement, ast.Assign):
+    if ctx.types.of(node.value.value) != _ENVIRONMENT or not isinstance(statement, ast.Assign):
         return
     fix = None
     if len(statement.targets) == 1 and isinstance(statement.value, ast.Constant):

@@ -81,7 +81,7 @@ def _is_entered_around(node: ast.stmt, ctx: Context) -> bool:
         if isinstance(outer, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
             return False
         if isinstance(outer, ast.With) and any(
-            ctx.types.kind(item.context_expr) == _ENVIRONMENT for item in outer.items
+            ctx.types.of(item.context_expr) == _ENVIRONMENT for item in outer.items
         ):
             return True
     return False

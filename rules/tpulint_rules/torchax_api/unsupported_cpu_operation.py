@@ -104,7 +104,7 @@ def operation(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     if name not in _OPERATIONS or len(operands) < _OPERATIONS[name] or not _may_be_in_environment(call, ctx):
         return
     operands = operands[: _OPERATIONS[name]]
-    numbers = [operand for operand in operands if isinstance(ctx.types.kind(operand), Static)]
+    numbers = [operand for operand in operands if isinstance(ctx.types.of(operand), Static)]
     if bool(numbers) != (name in _OF_NUMBERS):
         return
     if not all(_is_on_host(operand, ctx) for operand in operands if operand not in numbers):
@@ -124,7 +124,7 @@ def padded(call: ast.Call, ctx: Context) -> Iterator[Finding]:
         return
     if ctx.trace.path is not None or not ctx.program.serves_device:
         return
-    kind = ctx.types.kind(call.args[0])
+    kind = ctx.types.of(call.args[0])
     is_host = isinstance(kind, Several) and isinstance(kind.element, Tensor) and kind.element.is_host
     if (is_host or _collates(ctx)) and not ctx.program.runtime_handles(
         _HANDLED, "torch.nn.utils.rnn.pad_sequence"
@@ -154,7 +154,7 @@ def _may_be_in_environment(call: ast.Call, ctx: Context) -> bool:
 
 def _is_on_host(node: ast.expr, ctx: Context) -> bool:
     """Whether an operand is a CPU tensor with dimensions."""
-    kind = ctx.types.kind(node)
+    kind = ctx.types.of(node)
     return isinstance(kind, Tensor) and kind.is_host and not kind.scalar
 
 

@@ -208,7 +208,7 @@ def at_inputs(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     does, new = AT_INPUTS[name]
     if _has_program(ctx):
         fix = ctx.rewrite.runtime_fix(_BY_JAX)
-    elif new and len(call.args) == 2 and not call.keywords and ctx.types.kind(call.args[1]).is_tensor:
+    elif new and len(call.args) == 2 and not call.keywords and ctx.types.of(call.args[1]).is_tensor:
         function, at = (ctx.text(argument) for argument in call.args)
         text = f"torchax.interop.torch_view({new}(torchax.interop.jax_view({function})))({at})"
         fix = _replaced(call, text, new, ctx)
@@ -290,7 +290,7 @@ def without_data(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     tensor = call.func.value
     if _is_other(tensor, ctx) or not _may_be_in_environment(call, ctx):
         return
-    if call.args and ctx.types.kind(call.args[0]).is_tensor:
+    if call.args and ctx.types.of(call.args[0]).is_tensor:
         return  # which works
     fix = _made_alike(call, tensor, ctx)
     if fix is None and ctx.program.runtime_handles("`new_tensor`"):
@@ -304,7 +304,7 @@ def without_data(call: ast.Call, ctx: Context) -> Iterator[Finding]:
 )
 def of_list(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     """`x.new([1.0, 2.0])`; of sizes, and of an array, it works."""
-    if not isinstance(call.func, ast.Attribute) or not ctx.types.kind(call.func.value).is_tensor:
+    if not isinstance(call.func, ast.Attribute) or not ctx.types.of(call.func.value).is_tensor:
         return
     if not _is_other(call.func.value, ctx) and _may_be_in_environment(call, ctx):
         message = (
@@ -343,7 +343,7 @@ def as_another(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     if ctx.names.qualified(call.func) != "torch.as_tensor" or len(call.args) != 1:
         return
     data = call.args[0]
-    if given.keys() != {"dtype", "device"} or not ctx.types.kind(data).is_tensor or _is_maybe_list(data, ctx):
+    if given.keys() != {"dtype", "device"} or not ctx.types.of(data).is_tensor or _is_maybe_list(data, ctx):
         return
     if ctx.devices.may_be_made_on_device(call) and _may_be_in_environment(call, ctx):
         code = ", ".join(f"{name}={ctx.text(given[name])}" for name in ("device", "dtype"))
@@ -377,7 +377,7 @@ def of_array(call: ast.Call, ctx: Context) -> Iterator[Finding]:
 def jitted_module(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     if ctx.names.qualified(call.func) != "torchax.interop.jax_jit" or not call.args:
         return
-    if not ctx.types.is_module(ctx.types.kind(call.args[0])) and not _is_transform(call.args[0], ctx):
+    if not ctx.types.is_module(ctx.types.of(call.args[0])) and not _is_transform(call.args[0], ctx):
         return
     fix, imports = None, ctx.rewrite.imports("import torchax")
     if len(call.args) == 1 and not call.keywords and imports is not None:
@@ -415,7 +415,7 @@ def _is_transform(node: ast.expr, ctx: Context) -> bool:
 
 def _is_on_device(node: ast.expr, ctx: Context) -> bool:
     """Whether the value is known to be a tensor that may be on the device."""
-    return ctx.types.kind(node).is_traced and (ctx.trace.path is not None or ctx.program.serves_device)
+    return ctx.types.of(node).is_traced and (ctx.trace.path is not None or ctx.program.serves_device)
 
 
 def _all_on_device(data: ast.List | ast.Tuple, ctx: Context) -> bool:
@@ -430,12 +430,12 @@ def _is_maybe_list(data: ast.expr, ctx: Context) -> bool:
     path = ctx.trace.path
     if path is not None and path.certainty is Certainty.JIT:
         return False
-    kinds = [there.types.kind(value) for value, there in ctx.passed(data)]
+    kinds = [there.types.of(value) for value, there in ctx.passed(data)]
     return not kinds or not all(kind.is_tensor for kind in kinds)
 
 
 def _stacked(call: ast.Call, data: ast.List | ast.Tuple, ctx: Context) -> Fix | None:
-    kinds = [kind for item in data.elts if isinstance(kind := ctx.types.kind(item), Tensor) and kind.scalar]
+    kinds = [kind for item in data.elts if isinstance(kind := ctx.types.of(item), Tensor) and kind.scalar]
     torch, dot, _ = ctx.text(call.func).rpartition(".")
     if call.keywords or len(kinds) < len(data.elts) or len({kind.dtype for kind in kinds}) > 1 or not dot:
         return None
@@ -465,7 +465,7 @@ def of_sizes(call: ast.Call, ctx: Context) -> Iterator[Finding]:
 
 def _is_integer(node: ast.expr, ctx: Context) -> bool:
     """Whether the argument is known to be an integer."""
-    kind = ctx.types.kind(node)
+    kind = ctx.types.of(node)
     return isinstance(kind, Static) and type(kind.value) is int
 
 
@@ -476,7 +476,7 @@ def _may_be_in_environment(call: ast.Call, ctx: Context) -> bool:
 
 def _is_other(tensor: ast.expr, ctx: Context) -> bool:
     """Whether the value is known to be on the CPU, or not to be a tensor."""
-    kind = ctx.types.kind(tensor)
+    kind = ctx.types.of(tensor)
     return kind.is_host if isinstance(kind, Tensor) else not isinstance(kind, Unknown)
 
 

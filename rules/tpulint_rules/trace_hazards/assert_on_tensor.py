@@ -47,7 +47,7 @@ _NO_VALUE = "depends on a tensor's value, which is not available while JAX trace
 
 @rule.on(ast.Assert, traced=True, handled="values of tensors in Python code")
 def assertion(node: ast.Assert, ctx: Context) -> Iterator[Finding]:
-    if ctx.types.concretized(node.test) is None:
+    if ctx.types.needs_value(node.test) is None:
         return
     fix = ctx.rewrite.fix(
         "remove the `assert` statement", ctx.rewrite.delete(node), applicability=Applicability.UNSAFE
@@ -60,7 +60,7 @@ def called(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     name = ctx.names.qualified(call.func)
     if name not in ("torch._assert", "torch._assert_async") or not call.args:
         return
-    if ctx.types.concretized(call.args[0]) is None:
+    if ctx.types.needs_value(call.args[0]) is None:
         return
     statement = ctx.parent(call)
     fix = None

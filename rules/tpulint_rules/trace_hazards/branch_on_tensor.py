@@ -70,26 +70,26 @@ _NO_VALUE = "depends on a tensor's value, which is not available while JAX trace
 
 @rule.on(ast.If, traced=True, handled=_HANDLED)
 def if_statement(node: ast.If, ctx: Context) -> Iterator[Finding]:
-    if ctx.types.concretized(node.test) is not None:
+    if ctx.types.needs_value(node.test) is not None:
         yield ctx.finding(node.test, f"this `if` condition {_NO_VALUE}", _where_statement(node, ctx))
 
 
 @rule.on(ast.While, traced=True, handled=_HANDLED)
 def while_statement(node: ast.While, ctx: Context) -> Iterator[Finding]:
-    if ctx.types.concretized(node.test) is not None:
+    if ctx.types.needs_value(node.test) is not None:
         yield ctx.finding(node.test, f"this `while` condition {_NO_VALUE}")
 
 
 @rule.on(ast.IfExp, traced=True, handled=_HANDLED)
 def conditional_expression(node: ast.IfExp, ctx: Context) -> Iterator[Finding]:
-    if ctx.types.concretized(node.test) is not None:
+    if ctx.types.needs_value(node.test) is not None:
         yield ctx.finding(node.test, f"this `if` condition {_NO_VALUE}", _where_expression(node, ctx))
 
 
 @rule.on(ast.Compare, traced=True, handled=_HANDLED)
 @rule.on(ast.Call, named={"any", "all", "equal", "allclose"}, traced=True, handled=_HANDLED)
 def condition_of_comprehension(node: ast.Compare | ast.Call, ctx: Context) -> Iterator[Finding]:
-    if ctx.types.concretized(node) is None:
+    if ctx.types.needs_value(node) is None:
         return
     test: ast.AST = node
     outer = ctx.parent(node)
@@ -107,7 +107,7 @@ def and_or(node: ast.BoolOp, ctx: Context) -> Iterator[Finding]:
         inner, outer = outer, ctx.parent(outer)
     if isinstance(outer, ast.If | ast.While | ast.IfExp | ast.Assert) and outer.test is inner:
         return
-    if any(ctx.types.kind(value).is_traced for value in node.values[:-1]):
+    if any(ctx.types.of(value).is_traced for value in node.values[:-1]):
         word = "and" if isinstance(node.op, ast.And) else "or"
         yield ctx.finding(node, f"the result of `{word}` {_NO_VALUE}")
 
@@ -197,7 +197,7 @@ def _divided(test: ast.expr, ctx: Context) -> Condition | None:
     """The condition in two parts; None if what follows the first tensor is not a tensor as well."""
     values = test.values if isinstance(test, ast.BoolOp) else [test]
     is_and = isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And)
-    first = list(takewhile(lambda value: ctx.types.concretized(value) is None, values))
+    first = list(takewhile(lambda value: ctx.types.needs_value(value) is None, values))
     tensor = _joined(values[len(first) :], ctx, is_and=is_and)
     word = " and " if is_and else " or "
     if len(first) == 1 and isinstance(first[0], ast.BoolOp):
@@ -231,7 +231,7 @@ def _tensor(test: ast.expr, ctx: Context) -> str | None:
             simple = isinstance(test.operand, ast.Name | ast.Call | ast.Attribute | ast.Subscript)
             return None if inner is None else f"~{inner}" if simple else f"~({inner})"
         case _:
-            kind = ctx.types.kind(test)
+            kind = ctx.types.of(test)
             if not isinstance(kind, Tensor):
                 return None
             return ctx.text(test) if kind.is_bool else f"({ctx.text(test)}) != 0"

@@ -104,7 +104,7 @@ _COPIES = "copies a tensor to the host, but tensors have no values while JAX tra
 def copied(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     if not isinstance(call.func, ast.Attribute) or call.args or call.keywords:
         return
-    receiver = ctx.types.kind(call.func.value)
+    receiver = ctx.types.of(call.func.value)
     unknown = (
         isinstance(receiver, Unknown) and call.func.attr == "numpy"
     )  # nothing else of a parameter has it
@@ -120,13 +120,13 @@ def copied(call: ast.Call, ctx: Context) -> Iterator[Finding]:
 
 @rule.on(ast.Call, named={"to"}, traced=True, handled=_HANDLED)
 def moved(call: ast.Call, ctx: Context) -> Iterator[Finding]:
-    if not isinstance(call.func, ast.Attribute) or not ctx.types.kind(call.func.value).is_traced:
+    if not isinstance(call.func, ast.Attribute) or not ctx.types.of(call.func.value).is_traced:
         return
     place = next((k.value for k in call.keywords if k.arg == "device"), call.args[0] if call.args else None)
     if place is None:
         return
     message = f"`.to({ctx.text(place)})` {_COPIES}"
-    if not _is_host(ctx.types.kind(place)):
+    if not _is_host(ctx.types.of(place)):
         holder = place.value if isinstance(place, ast.Attribute) and place.attr == "device" else place
         if not ctx.devices.starts_on_host(holder):
             return
@@ -137,7 +137,7 @@ def moved(call: ast.Call, ctx: Context) -> Iterator[Finding]:
 
 @rule.on(ast.Call, named={"type"}, traced=True, handled=_HANDLED)
 def converted(call: ast.Call, ctx: Context) -> Iterator[Finding]:
-    if not isinstance(call.func, ast.Attribute) or not ctx.types.kind(call.func.value).is_traced:
+    if not isinstance(call.func, ast.Attribute) or not ctx.types.of(call.func.value).is_traced:
         return
     match call.args:
         case [ast.Constant(value=str() as text)]:
@@ -162,7 +162,7 @@ def converted(call: ast.Call, ctx: Context) -> Iterator[Finding]:
 @rule.on(ast.Call, named=NUMPY_OF_VALUES, traced=True, handled=_HANDLED)
 def handed_to_numpy(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     name = ctx.names.qualified(call.func) or ""
-    if not name.startswith("numpy.") or not any(ctx.types.kind(argument).is_traced for argument in call.args):
+    if not name.startswith("numpy.") or not any(ctx.types.of(argument).is_traced for argument in call.args):
         return
     called = ctx.text(call.func)
     yield ctx.finding(call, f"`{called}` {_COPIES}")

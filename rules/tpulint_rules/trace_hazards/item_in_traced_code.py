@@ -48,7 +48,7 @@ rule = Rule("TPU301", "`.item()` or `.tolist()` in traced code", module=__name__
 def item(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     if not isinstance(call.func, ast.Attribute) or call.args or ctx.names.qualified(call.func) is not None:
         return
-    receiver = ctx.types.kind(call.func.value)
+    receiver = ctx.types.of(call.func.value)
     if isinstance(receiver, Tensor) and receiver.is_host:
         return
     if not isinstance(receiver, Tensor) and not (

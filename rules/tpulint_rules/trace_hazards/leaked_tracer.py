@@ -100,9 +100,9 @@ def attributes(_: ast.Module, ctx: Context) -> Iterator[Finding]:
                 continue
             arms = (value.body, value.orelse) if isinstance(value, ast.IfExp) else (value,)
             statement = at.statement(value)
-            if at.types.kind(value) == UNKNOWN and at.trace.is_hook_value(value):
+            if at.types.of(value) == UNKNOWN and at.trace.is_hook_value(value):
                 reader: Reader | None = Reader()
-            elif any(at.types.kind(arm).holds_tracer for arm in arms):
+            elif any(at.types.of(arm).holds_tracer for arm in arms):
                 reader = at.trace.reader_of(attribute, statement)
             else:
                 continue
@@ -115,7 +115,7 @@ def item(node: ast.Subscript, ctx: Context) -> Iterator[Finding]:
     statement = ctx.parent(node)
     if not isinstance(statement, ast.Assign) or not ctx.trace.outlasts_call:
         return
-    if ctx.types.kind(statement.value).holds_tracer and _lasts(node.value, ctx):
+    if ctx.types.of(statement.value).holds_tracer and _lasts(node.value, ctx):
         yield ctx.finding(statement, _KEPT.format(ctx.text(node.value), "reading the tracer later"))
 
 
@@ -143,7 +143,7 @@ def _gives_tensor(function: Scope, ctx: Context) -> bool:
 
 def _lasts(node: ast.expr, ctx: Context) -> bool:
     """Whether the container outlives the call, as a global or an attribute that only `__init__` sets."""
-    owner = ctx.types.kind(node.value) if isinstance(node, ast.Attribute) else UNKNOWN
+    owner = ctx.types.of(node.value) if isinstance(node, ast.Attribute) else UNKNOWN
     if isinstance(node, ast.Attribute) and isinstance(owner, Instance):
         assigned = ctx.types.attribute_values(owner.cls, node.attr)
         in_init = all(place.name == "__init__" for _, place in assigned)
@@ -151,7 +151,7 @@ def _lasts(node: ast.expr, ctx: Context) -> bool:
             bool(assigned)
             and in_init
             and ctx.types.is_module(owner)
-            and not isinstance(ctx.types.kind(node), Tensor)
+            and not isinstance(ctx.types.of(node), Tensor)
         )
     found = ctx.names.lookup(node.id) if isinstance(node, ast.Name) else None
     if found is None or found[0].kind is not ScopeKind.MODULE:

@@ -245,11 +245,11 @@ def _no_array(part: ast.expr, ctx: Context) -> str | None:
         return f"the string `{ctx.text(part)}`"
     if (
         isinstance(part, ast.Attribute)
-        and isinstance(ctx.types.kind(part.value), Tensor)
+        and isinstance(ctx.types.of(part.value), Tensor)
         and part.attr == "dtype"
     ):
         return f"the dtype `{ctx.text(part)}`"
-    if isinstance(ctx.types.kind(part), Device):
+    if isinstance(ctx.types.of(part), Device):
         return f"the device `{ctx.text(part)}`"
     if isinstance(part, ast.Call) and _data_class(part, ctx) is not None:
         return f"the dataclass `{ctx.text(part.func)}`, which is not registered with JAX"

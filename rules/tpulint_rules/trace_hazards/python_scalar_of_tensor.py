@@ -76,7 +76,7 @@ def conversion(call: ast.Call, ctx: Context) -> Iterator[Finding]:
         return
     if ctx.names.qualified(call.func) != f"builtins.{call.func.id}":
         return
-    kind = ctx.types.kind(call.args[0])
+    kind = ctx.types.of(call.args[0])
     if not isinstance(kind, Tensor) or not kind.is_traced or ctx.types.sizes_a_factory(call):
         return
     message = f"`{call.func.id}()` reads a tensor's value, {_NO_VALUE}"
@@ -104,10 +104,10 @@ def _stay_tensor(call: ast.Call, function: str, kind: Tensor, ctx: Context) -> F
 @rule.on(ast.Call, named=_SAME | _ALONE, traced=True, handled=_HANDLED)
 def of_math(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     name = ctx.names.qualified(call.func) or ""
-    if not name.startswith("math.") or not any(ctx.types.kind(argument).is_traced for argument in call.args):
+    if not name.startswith("math.") or not any(ctx.types.of(argument).is_traced for argument in call.args):
         return
     function = name.removeprefix("math.")
-    kind = ctx.types.kind(call.args[0])
+    kind = ctx.types.of(call.args[0])
     fix = None
     if function in _SAME and isinstance(kind, Tensor) and kind.scalar and len(call.args) == 1:
         text = ctx.rewrite.in_place_of_number(call.args[0], kind)
@@ -119,7 +119,7 @@ def of_math(call: ast.Call, ctx: Context) -> Iterator[Finding]:
 def compared(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     if not isinstance(call.func, ast.Name) or ctx.names.qualified(call.func) != f"builtins.{call.func.id}":
         return
-    kinds = [ctx.types.kind(argument) for argument in call.args]
+    kinds = [ctx.types.of(argument) for argument in call.args]
     held = [_first(kind.element) if isinstance(kind, Several) else kind for kind in kinds]
     if not any(kind.is_traced for kind in held) or any(keyword.arg == "key" for keyword in call.keywords):
         return
@@ -153,7 +153,7 @@ def answered(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     name = ctx.names.qualified(call.func) or ""
     if name not in ("torch.equal", "torch.is_nonzero"):
         return
-    if not any(ctx.types.kind(argument).is_traced for argument in call.args):
+    if not any(ctx.types.of(argument).is_traced for argument in call.args):
         return
     if _decides(call, ctx):
         return  # the branch is what is reported

@@ -66,21 +66,21 @@ def _is_broad(handler: ast.ExceptHandler, ctx: Context) -> bool:
 def _needs(statement: ast.stmt, ctx: Context) -> ast.expr | None:
     """Whether a statement of the `try` block needs a tensor's value; the part that does, or None."""
     if isinstance(statement, ast.If | ast.While | ast.Assert):
-        return statement.test if ctx.types.concretized(statement.test) is not None else None
+        return statement.test if ctx.types.needs_value(statement.test) is not None else None
     if (
         not isinstance(statement, ast.Expr | ast.Assign | ast.AugAssign | ast.Return)
         or statement.value is None
     ):
         return None
     for node in ast.walk(statement.value):
-        if isinstance(node, ast.IfExp) and ctx.types.concretized(node.test) is not None:
+        if isinstance(node, ast.IfExp) and ctx.types.needs_value(node.test) is not None:
             return node.test
         match node:
             case ast.Call(func=ast.Attribute(value=value, attr="item" | "tolist" | "numpy"), args=[]):
-                if ctx.types.kind(value).is_traced:
+                if ctx.types.of(value).is_traced:
                     return node
             case ast.Call(func=ast.Name(id="float" | "int" | "bool" as name) as func, args=[value]):
-                if ctx.types.kind(value).is_traced and ctx.names.qualified(func) == f"builtins.{name}":
+                if ctx.types.of(value).is_traced and ctx.names.qualified(func) == f"builtins.{name}":
                     return node
             case _:
                 pass

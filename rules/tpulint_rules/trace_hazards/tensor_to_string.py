@@ -74,7 +74,7 @@ def formatted(node: ast.FormattedValue, ctx: Context) -> Iterator[Finding]:
             spec = str(last.value) if isinstance(last, ast.Constant) else ""
             yield _with_number(node.value, {node.value: spec}, ctx)
         return
-    if not ctx.types.kind(node.value).is_traced or _only_on_failure(node, ctx):
+    if not ctx.types.of(node.value).is_traced or _only_on_failure(node, ctx):
         return
     if any(isinstance(outer, ast.Call) and _prints(outer, ctx) for outer in ctx.ancestors(node)):
         return
@@ -91,7 +91,7 @@ def format_method(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     if ctx.trace.path is None:
         if tensors := {argument: spec for argument, spec in given.items() if _is_on_device(argument, ctx)}:
             yield _with_number(call, tensors, ctx)
-    elif any(ctx.types.kind(argument).is_traced for argument in given) and not _only_on_failure(call, ctx):
+    elif any(ctx.types.of(argument).is_traced for argument in given) and not _only_on_failure(call, ctx):
         yield ctx.finding(call, _FORMAT)
 
 
@@ -112,7 +112,7 @@ def _with_format(text: str, call: ast.Call) -> dict[ast.expr, str]:
 
 def _is_on_device(node: ast.expr, ctx: Context) -> bool:
     """Whether the value is known to be a tensor that may be on the device."""
-    kind = ctx.types.kind(node)
+    kind = ctx.types.of(node)
     return (
         isinstance(kind, Tensor)
         and not kind.is_host
@@ -125,9 +125,9 @@ def _with_number(node: ast.expr, tensors: dict[ast.expr, str], ctx: Context) -> 
     """The finding; its fix formats the scalar, as torch formats zero-dimensional tensors only."""
     edits = []
     for tensor, spec in tensors.items():
-        if not ctx.stands(tensor):
+        if not ctx.is_located(tensor):
             return ctx.finding(node, _NO_FORMAT)
-        if ctx.types.kind(tensor).is_tensor:
+        if ctx.types.of(tensor).is_tensor:
             edits.append(ctx.rewrite.replace(tensor, f"{ctx.rewrite.operand(tensor)}.item()"))
         elif spec.endswith(_OF_FLOATS):
             edits.append(ctx.rewrite.replace(tensor, f"float({ctx.text(tensor)})"))
@@ -185,7 +185,7 @@ def _shows(node: ast.expr, ctx: Context) -> bool:
     """Whether an argument is a tensor, or an f-string with a tensor in it."""
     if isinstance(node, ast.JoinedStr):
         return any(isinstance(part, ast.FormattedValue) and _shows(part.value, ctx) for part in node.values)
-    return ctx.types.kind(node).is_traced
+    return ctx.types.of(node).is_traced
 
 
 def _only_on_failure(node: ast.AST, ctx: Context) -> bool:
@@ -219,7 +219,7 @@ def _piece(node: ast.expr, ctx: Context) -> tuple[str, list[str]] | None:
     """The part of the format string for one argument, with its tensors; None if it has no such form."""
     if isinstance(node, ast.Constant) and isinstance(node.value, str):
         return node.value.replace("{", "{{").replace("}", "}}"), []
-    if ctx.types.kind(node).is_traced:
+    if ctx.types.of(node).is_traced:
         return "{}", [ctx.text(node)]
     if not isinstance(node, ast.JoinedStr):
         return None
@@ -229,7 +229,7 @@ def _piece(node: ast.expr, ctx: Context) -> tuple[str, list[str]] | None:
             text += str(part.value).replace("{", "{{").replace("}", "}}")
             continue
         assert isinstance(part, ast.FormattedValue)
-        if not ctx.types.kind(part.value).is_traced or part.conversion != -1 or not ctx.stands(part.value):
+        if not ctx.types.of(part.value).is_traced or part.conversion != -1 or not ctx.is_located(part.value):
             return None
         spec = part.format_spec.values if isinstance(part.format_spec, ast.JoinedStr) else []
         if not all(isinstance(item, ast.Constant) for item in spec):

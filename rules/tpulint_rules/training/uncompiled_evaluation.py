@@ -98,8 +98,8 @@ def _is_forward(statement: ast.stmt, ctx: Context) -> bool:
 def _is_module(callee: ast.expr, ctx: Context) -> bool:
     """Whether the callee is a module, also one that callers pass in."""
     if isinstance(callee, ast.Name) and ctx.names.is_parameter(callee):
-        return any(at.types.is_module(at.types.kind(value)) for value, at in ctx.passed(callee))
-    return ctx.types.is_module(ctx.types.kind(callee))
+        return any(at.types.is_module(at.types.of(value)) for value, at in ctx.passed(callee))
+    return ctx.types.is_module(ctx.types.of(callee))
 
 
 def _is_whole(callee: ast.expr, layers: set[str]) -> bool:

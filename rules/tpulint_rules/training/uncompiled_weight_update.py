@@ -137,7 +137,7 @@ def _moved(found: Region, ctx: Context) -> Fix | None:
     if imports is None:
         return None
     name = ctx.program.training_steps.name_for(found, "update_weights", ctx.scope)
-    made = ctx.rewrite.outlined(found, name, "compile_update")
+    made = ctx.rewrite.outline(found, name, "compile_update")
     if made is None:
         return None
     title = "move the loop into a new function with `@compile_update` of the runtime torchax-compat"

@@ -226,7 +226,7 @@ def _named(step: Step, loss: ast.expr, like: str, ctx: Context) -> Fix | str:
     if not step.is_moved_once_named:
         return NOT_FOUND
     if source.ahead_of(statement).strip():
-        return _put_apart(ctx.rewrite.put_apart([statement]), ctx) or SHARED_LINE
+        return _put_apart(ctx.rewrite.split_lines([statement]), ctx) or SHARED_LINE
     name = step.fresh(like)
     value = ctx.text(loss)
     is_bare = len(value.splitlines()) > 1 and isinstance(loss, ast.BinOp | ast.BoolOp | ast.Compare)
@@ -445,7 +445,7 @@ def _is_method_of_tensor(call: ast.Call, ctx: Context) -> bool:
         return False
     if ctx.program.is_accelerate_backward(call):
         return True
-    kind = ctx.types.kind(call.func.value)
+    kind = ctx.types.of(call.func.value)
     if ctx.program.has_importers and ctx.program.is_loss_consumer(ctx.scope.function):
         return False  # others hand it over, and are told where they compute it
     if isinstance(kind, Tensor):
@@ -453,7 +453,7 @@ def _is_method_of_tensor(call: ast.Call, ctx: Context) -> bool:
     if not isinstance(kind, Unknown) or not ctx.program.imports_torch:
         return False
     if call.args:
-        return isinstance(ctx.types.kind(call.args[0]), Tensor)
+        return isinstance(ctx.types.of(call.args[0]), Tensor)
     # A loss that a function at hand computes: what zeroes gradients, or asks for them, trains with torch, but
     # an optimizer of the program's own may zero them in its steps, as that of SAM does.
     trains = any(ctx.names.has_call(name) for name in ("zero_grad", "requires_grad_"))

@@ -319,7 +319,7 @@ def _is_integer(node: ast.expr, ctx: Context) -> bool:
 
 def _is_on_device(node: ast.expr, ctx: Context, seen: set[str]) -> bool:
     """Whether an expression is a tensor, and not known to be on the CPU."""
-    kind = ctx.types.kind(node)
+    kind = ctx.types.of(node)
     if isinstance(kind, Tensor):
         return kind.certain and not kind.is_host
     match node:
@@ -341,7 +341,7 @@ def _is_on_device(node: ast.expr, ctx: Context, seen: set[str]) -> bool:
 def _is_device(node: ast.expr, ctx: Context) -> bool:
     if isinstance(node, ast.Constant):
         return isinstance(node.value, str) and not node.value.startswith("cpu")
-    return isinstance(kind := ctx.types.kind(node), Device) and kind != Device("cpu")
+    return isinstance(kind := ctx.types.of(node), Device) and kind != Device("cpu")
 
 
 def _dtype(node: ast.expr, ctx: Context, seen: set[str]) -> str:
@@ -349,7 +349,7 @@ def _dtype(node: ast.expr, ctx: Context, seen: set[str]) -> str:
 
     A variable that is computed from itself, as in a loop, has the dtype of its other values.
     """
-    kind = ctx.types.kind(node)
+    kind = ctx.types.of(node)
     if isinstance(kind, Tensor) and kind.dtype:
         return "int" if kind.dtype == "bool" else kind.dtype
     match node:
@@ -454,7 +454,7 @@ def _is_made_on_device(node: ast.expr, ctx: Context) -> bool:
         return False
     if any(word.arg == "device" for word in call.keywords):
         return ctx.devices.may_be_made_on_device(call)
-    kind = ctx.types.kind(call)
+    kind = ctx.types.of(call)
     if isinstance(kind, Tensor) and kind.certain and not kind.is_host:
         return True
     taken = ctx.parent(call)

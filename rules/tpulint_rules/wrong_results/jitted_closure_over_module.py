@@ -55,7 +55,7 @@ def jitted(call: ast.Call, ctx: Context) -> Iterator[Finding]:
         return
     given = call.args[0]
     if isinstance(given, ast.Attribute):
-        owner = ctx.types.kind(given.value)
+        owner = ctx.types.of(given.value)
         if not isinstance(owner, Instance) or not ctx.types.is_module(owner):
             return
         if given.attr == "forward" or ctx.types.defines_method(owner.cls, given.attr):
@@ -97,6 +97,6 @@ def _called_module(function: Scope, ctx: Context) -> str | None:
     for node in ast.walk(function.node):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
             taken = node.func.id in function.bindings
-            if not taken and inside.types.is_module(inside.types.kind(node.func)):
+            if not taken and inside.types.is_module(inside.types.of(node.func)):
                 return node.func.id
     return None

@@ -86,7 +86,7 @@ def augmented(node: ast.AugAssign, ctx: Context) -> Iterator[Finding]:
 
 @rule.on(ast.Call, named=WRITES)
 def in_place(call: ast.Call, ctx: Context) -> Iterator[Finding]:
-    if not isinstance(call.func, ast.Attribute) or not ctx.types.kind(call.func.value).is_traced:
+    if not isinstance(call.func, ast.Attribute) or not ctx.types.of(call.func.value).is_traced:
         return
     receiver = call.func.value
     if isinstance(receiver, ast.Call) and getattr(receiver.func, "attr", "") in WRITES:
@@ -146,7 +146,7 @@ def _left_out(call: ast.Call, found: Copied, ctx: Context) -> Fix | None:
     assert isinstance(call.func, ast.Attribute)
     if call.func.attr not in SHAPELESS or not isinstance(ctx.parent(call), ast.Expr):
         return None
-    if not all(isinstance(ctx.types.kind(argument), Static) for argument in call.args) or call.keywords:
+    if not all(isinstance(ctx.types.of(argument), Static) for argument in call.args) or call.keywords:
         return None
     node = call.func.value
     while node is not found.base:
@@ -178,7 +178,7 @@ def _turned(node: ast.Subscript, found: Copied, ctx: Context) -> Fix | None:
         case _:
             return None
     number = isinstance(node.slice, ast.Constant | ast.Name | ast.UnaryOp)
-    if node.value is not found.view or not number or not isinstance(ctx.types.kind(node.slice), Static):
+    if node.value is not found.view or not number or not isinstance(ctx.types.of(node.slice), Static):
         return None
     code = f"{ctx.text(base)}[:, {ctx.text(node.slice)}]"
     title = f"write to `{code}` instead of to `{ctx.text(node)}`"

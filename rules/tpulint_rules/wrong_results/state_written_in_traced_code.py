@@ -135,7 +135,7 @@ def appended(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     if not isinstance(call.func, ast.Attribute) or len(call.args) != 1 or not ctx.trace.outlasts_call:
         return
     kept = call.func.value
-    if not ctx.types.kind(call.args[0]).is_traced:
+    if not ctx.types.of(call.args[0]).is_traced:
         return
     if (_is_kept(kept, ctx) and _is_read(kept, ctx)) or _is_global_list(kept, ctx):
         message = (
@@ -149,7 +149,7 @@ def _owner(node: ast.expr, ctx: Context) -> Instance | None:
     """Whether the expression is an attribute of `self` in a module; the type of that module, or None."""
     if not isinstance(node, ast.Attribute) or not isinstance(node.value, ast.Name) or node.value.id != "self":
         return None
-    kind = ctx.types.kind(node.value)
+    kind = ctx.types.of(node.value)
     return kind if isinstance(kind, Instance) and ctx.types.is_module(kind) else None
 
 
@@ -165,7 +165,7 @@ def _is_tensor(node: ast.expr, ctx: Context) -> bool:
 
 def _is_new(value: ast.expr, attribute: str, ctx: Context) -> bool:
     """Whether the value is a tensor computed in this call, not the attribute itself on another device."""
-    if not ctx.types.kind(value).is_traced:
+    if not ctx.types.of(value).is_traced:
         return False
     sources = [value] if not isinstance(value, ast.Name) else ctx.names.assigned_values(value) or [value]
     return not any(_root(source) == f"self.{attribute}" for source in sources)

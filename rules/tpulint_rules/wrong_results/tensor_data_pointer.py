@@ -88,7 +88,7 @@ def _is_taken(call: ast.Call, ctx: Context) -> bool:
     tensor, outer = _tensor(call), ctx.parent(call)
     if tensor is None or (isinstance(outer, ast.BinOp) and isinstance(outer.op, ast.Mod)):
         return False
-    kind = ctx.types.kind(tensor)
+    kind = ctx.types.of(tensor)
     if isinstance(kind, Tensor):
         return not kind.is_host
     if not isinstance(kind, Unknown) or not isinstance(tensor, ast.Name):

@@ -82,7 +82,7 @@ _METHODS = "in-place methods"
 
 @rule.on(ast.Call, named=NO_LOWERING, traced=True)
 def without_lowering(call: ast.Call, ctx: Context) -> Iterator[Finding]:
-    if isinstance(call.func, ast.Attribute) and ctx.types.kind(call.func.value).is_traced:
+    if isinstance(call.func, ast.Attribute) and ctx.types.of(call.func.value).is_traced:
         fix = _out_of_place(call, call.func.value, call.func.attr, ctx)
         message = (
             f"torchax does not implement the in-place `{call.func.attr}`, which raises `OperatorNotFound`"
@@ -93,7 +93,7 @@ def without_lowering(call: ast.Call, ctx: Context) -> Iterator[Finding]:
 
 @rule.on(ast.Call, named={"set_", "resize_"}, traced=True)
 def of_storage(call: ast.Call, ctx: Context) -> Iterator[Finding]:
-    if not isinstance(call.func, ast.Attribute) or not ctx.types.kind(call.func.value).is_traced:
+    if not isinstance(call.func, ast.Attribute) or not ctx.types.of(call.func.value).is_traced:
         return
     # Else it is reported below.
     if _filled(call, ctx) is None and not ctx.program.runtime_handles(_METHODS, call.func.attr):
@@ -108,7 +108,7 @@ def filled_anew(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     if filling is None or not (ctx.trace.path is not None or ctx.program.serves_device):
         return
     name, value = filling
-    kind = ctx.types.kind(name)
+    kind = ctx.types.of(name)
     if isinstance(kind, Tensor | Unknown) and not (isinstance(kind, Tensor) and kind.is_host):
         statement = ctx.statement(call)
         code = f"{name.id} = {ctx.rewrite.operand(value)}.to({name.id})"
@@ -120,7 +120,7 @@ def filled_anew(call: ast.Call, ctx: Context) -> Iterator[Finding]:
 
 @rule.on(ast.Call, named=LOST_ON_SLICES, traced=True)
 def on_slice(call: ast.Call, ctx: Context) -> Iterator[Finding]:
-    if not isinstance(call.func, ast.Attribute) or not ctx.types.kind(call.func.value).is_traced:
+    if not isinstance(call.func, ast.Attribute) or not ctx.types.of(call.func.value).is_traced:
         return
     name, receiver = call.func.attr, call.func.value
     if ctx.types.is_slice(receiver):
@@ -132,7 +132,7 @@ def on_slice(call: ast.Call, ctx: Context) -> Iterator[Finding]:
 
 @rule.on(ast.Call, named={"fill_diagonal_"})
 def on_diagonal(call: ast.Call, ctx: Context) -> Iterator[Finding]:
-    if not isinstance(call.func, ast.Attribute) or not ctx.types.kind(call.func.value).is_traced:
+    if not isinstance(call.func, ast.Attribute) or not ctx.types.of(call.func.value).is_traced:
         return
     receiver = call.func.value
     if (ctx.trace.path is not None or ctx.program.serves_device) and not ctx.types.is_slice(receiver):
@@ -142,7 +142,7 @@ def on_diagonal(call: ast.Call, ctx: Context) -> Iterator[Finding]:
 
 @rule.on(ast.Call, named=WITHOUT_EFFECT, traced=True)
 def without_effect(call: ast.Call, ctx: Context) -> Iterator[Finding]:
-    if not isinstance(call.func, ast.Attribute) or not ctx.types.kind(call.func.value).is_traced:
+    if not isinstance(call.func, ast.Attribute) or not ctx.types.of(call.func.value).is_traced:
         return
     if not ctx.program.runtime_handles("random numbers on the device", call.func.attr):
         message = f"`{call.func.attr}` does not change the tensor on torchax, and raises no error"
@@ -154,7 +154,7 @@ def converts_itself(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     if not isinstance(call.func, ast.Attribute) or len(call.args) != 1:
         return
     receiver, other = call.func.value, call.args[0]
-    if not isinstance(receiver, ast.Name) or not ctx.types.kind(receiver).is_traced:
+    if not isinstance(receiver, ast.Name) or not ctx.types.of(receiver).is_traced:
         return
     if ctx.types.is_slice(other) or ctx.text(receiver) == ctx.text(other):
         return

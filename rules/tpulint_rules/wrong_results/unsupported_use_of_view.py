@@ -100,7 +100,7 @@ def handed_over(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     if not isinstance(call.func, ast.Attribute) or len(call.args) != 1 or call.keywords:
         return
     receiver, given = call.func.value, call.args[0]
-    if not ctx.types.kind(receiver).is_traced or not ctx.types.is_slice(given):
+    if not ctx.types.of(receiver).is_traced or not ctx.types.is_slice(given):
         return
     name = call.func.attr
     whole, other = ctx.rewrite.operand(receiver), ctx.rewrite.operand(given)
@@ -154,7 +154,7 @@ def _is_put_there(node: ast.expr, ctx: Context) -> bool:
         node = node.value
     if isinstance(node, ast.Call):
         given = [*node.args, *(word.value for word in node.keywords)]
-        return any(ctx.types.kind(value) in (Device("jax"), Static("jax")) for value in given)
+        return any(ctx.types.of(value) in (Device("jax"), Static("jax")) for value in given)
     found = ctx.names.lookup(node.id) if isinstance(node, ast.Name) else None
     if found is None:
         return False
@@ -166,7 +166,7 @@ def _is_many(part: ast.expr, ctx: Context) -> bool:
     """Whether an index is a tensor or a list, which selects elements one by one."""
     if isinstance(part, ast.List):
         return True
-    kind = ctx.types.kind(part)
+    kind = ctx.types.of(part)
     return kind.is_tensor or (isinstance(kind, Several) and kind.element.is_tensor)
 
 
@@ -195,7 +195,7 @@ def _in_one(node: ast.Subscript, ctx: Context) -> Fix | None:
         return None
     parts = inner.slice.elts if isinstance(inner.slice, ast.Tuple) else [inner.slice]
     base, index = ctx.text(inner.value), ctx.text(node.slice)
-    kind = ctx.types.kind(node.slice)
+    kind = ctx.types.of(node.slice)
     if not isinstance(node.slice, ast.List) and not (isinstance(kind, Tensor) and kind.dtype == "int"):
         return None  # a mask, which takes as many dimensions as it has
     if not any(isinstance(part, ast.Slice) for part in parts):

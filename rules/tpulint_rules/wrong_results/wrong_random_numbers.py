@@ -189,7 +189,7 @@ def sample(call: ast.Call, ctx: Context) -> Iterator[Finding]:
         ctx.trace.path is not None or ctx.program.serves_device
     ):
         return
-    kind = ctx.types.kind(call.func.value)
+    kind = ctx.types.of(call.func.value)
     if not isinstance(kind, Instance) or ctx.types.defines_method(kind.cls, "sample"):
         return
     classes = _NORMAL.intersection(ctx.types.ancestors(kind.cls))
@@ -287,14 +287,14 @@ def _is_accelerator(device: ast.expr, ctx: Context) -> bool:
     """Whether the device may be the TPU."""
     if isinstance(device, ast.Constant):
         return isinstance(device.value, str) and not device.value.startswith("cpu")
-    kind = ctx.types.kind(device)
+    kind = ctx.types.of(device)
     on_host = isinstance(kind, Device) and kind.type == "cpu"
     return not on_host and ctx.program.serves_device
 
 
 def _is_on_device(node: ast.expr, ctx: Context) -> bool:
     """Whether the value is known to be a tensor that may be on the device."""
-    kind = ctx.types.kind(node)
+    kind = ctx.types.of(node)
     return (
         isinstance(kind, Tensor)
         and kind.is_traced

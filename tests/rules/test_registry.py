@@ -50,3 +50,12 @@ def test_a_code_that_is_not_letters_and_three_digits_is_an_error(installed: list
 def test_rules_are_sorted_by_code(installed: list[Rule]) -> None:
     installed += [rule("TPU998", "other"), rule("TPU997", "odd_call")]
     assert ["TPU997", "TPU998"] == [one.code for one in registry.rules()]
+
+
+def test_a_rule_of_a_pack_has_an_address_only_if_it_is_given_one() -> None:
+    pack = Rule("ACME101", "a rule", module="pack.group.odd", fix=None)
+    named = Rule("ACME101", "a rule", module="pack.group.odd", fix=None, url="https://acme.example")
+    assert (None, "https://acme.example") == (pack.url, named.url)
+    own = Rule("TPU997", "a rule", module="pack.group.odd", fix=None)
+    assert own.url is not None
+    assert own.url.endswith("/docs/rules/odd.md")

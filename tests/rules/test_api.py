@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+import re
 import typing
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -93,6 +94,12 @@ def test_signatures_name_only_classes_that_rules_can_import(cls: type) -> None:
         if one.__module__.startswith("tpulint.") and one not in given
     }
     assert set() == hidden
+
+
+def test_training_steps_have_docstrings_and_rules_reach_no_part_of_them() -> None:
+    assert [] == [name for name, member in members(results.Steps).items() if not member.__doc__]
+    parts = r"\.(learned|guessed|changing|handing)\."
+    assert [] == [path.name for path in RULES if re.search(parts, path.read_text(encoding="utf-8"))]
 
 
 @pytest.mark.parametrize("cls", [Context, *NAMESPACES.values()], ids=lambda cls: cls.__name__)

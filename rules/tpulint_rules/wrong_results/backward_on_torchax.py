@@ -135,7 +135,7 @@ def backward(call: ast.Call, ctx: Context) -> Iterator[Finding]:
 
 @rule.on(ast.Module)
 def handed_over(_tree: ast.Module, ctx: Context) -> Iterator[Finding]:
-    for taker, call, loss, scope in ctx.program.training_steps.handing.handed:
+    for taker, call, loss, scope in ctx.program.training_steps.passed_losses:
         at = ctx.at(scope)
         if not at.program.serves_device or _is_on_host(call, at):
             continue
@@ -148,7 +148,7 @@ def handed_over(_tree: ast.Module, ctx: Context) -> Iterator[Finding]:
 @rule.on(ast.Module)
 def lists_handed_over(_tree: ast.Module, ctx: Context) -> Iterator[Finding]:
     steps, told = ctx.program.training_steps, set[int]()
-    for (_, call, loss, scope), fillings in steps.handing.listed:
+    for (_, call, loss, scope), fillings in steps.passed_lists:
         at = ctx.at(scope)
         if id(call) in told or not at.program.serves_device or _is_on_host(call, at):
             continue
@@ -175,12 +175,12 @@ def _is_callers_own(losses: list[ast.expr], ctx: Context) -> bool:
     function = ctx.scope.function
     name = ctx.names.qualified_scope(function) if function is not None else ""
     steps = ctx.program.training_steps
-    handed = [one.taker for one in steps.handing.handed if one.taker.function == name]
+    handed = [one.taker for one in steps.passed_losses if one.taker.function == name]
     if any(one.is_whole for one in handed) or (
         handed and not any(steps.of(loss, ctx.scope).region for loss in losses)
     ):
         return True
-    return any(one.taker.function == name for one, _ in steps.handing.listed)
+    return any(one.taker.function == name for one, _ in steps.passed_lists)
 
 
 def _step(
@@ -306,9 +306,9 @@ def _asked_outside(call: ast.Call, ctx: Context) -> Fix | str:
 
 def _gives_module(function: Scope, ctx: Context) -> bool:
     """Whether the function returns a module of gradients, which JAX cannot return."""
-    learned = ctx.program.training_steps.learned
+    steps = ctx.program.training_steps
     returned = [node.value for node in ast.walk(function.node) if isinstance(node, ast.Return)]
-    return any(value is not None and learned.is_module(value, function) for value in returned)
+    return any(value is not None and steps.is_module(value, function) for value in returned)
 
 
 def _prepares(function: Scope, ctx: Context) -> bool:
@@ -363,7 +363,7 @@ def _is_of_settled(call: ast.Call, ctx: Context) -> bool:
         return False
     leading, _ = _leading([outputs], function) if function is not None else ([], set())
     calls = [node for one in leading for node in ast.walk(one) if isinstance(node, ast.Call)]
-    return not calls or any(steps.learned.is_handed_on(node, ctx.scope) for node in calls)
+    return not calls or any(steps.is_differentiable_call(node, ctx.scope) for node in calls)
 
 
 def _computing(call: ast.Call, function: Scope, ctx: Context) -> list[Scope]:
@@ -432,7 +432,7 @@ def _marked(function: Scope, ctx: Context) -> Fix | str:
     imports = ctx.rewrite.runtime_import(mark)
     if imports is None:
         return _TAKEN.format(mark)
-    why = None if mark == "higher_order" else ctx.program.training_steps.changing.unseen(node.body, function)
+    why = None if mark == "higher_order" else ctx.program.training_steps.why_not_compiled(node.body, function)
     mark += f"(compiled=False)  # {why}" if why is not None else ""
     title = f"decorate `{node.name}` with `@{name}` of the runtime {DISTRIBUTION}"
     decorator = ctx.rewrite.add_decorator(node, mark)

@@ -19,7 +19,7 @@ from tpulint.model.training.collected import Filling, fillings, is_filled_by_jax
 from tpulint.model.training.handing import Handing
 from tpulint.model.training.kept import is_kept_by_marked, keeping, left_by_others
 from tpulint.model.training.learned import Learned
-from tpulint.model.training.losses import backward_calls, is_plain, loops_around
+from tpulint.model.training.losses import Handed, backward_calls, is_plain, loops_around
 from tpulint.model.training.placing import placed
 from tpulint.model.training.regions import Obstacle, Region, next_rounds, region
 from tpulint.model.training.sharing import put_apart
@@ -57,6 +57,28 @@ class Steps:
     def asking(self, call: ast.Call, scope: Scope) -> Ending:
         """The computation of the gradients that a call asks for, outside of all functions."""
         return Ending(self, call, scope)
+
+    @property
+    def passed_losses(self) -> list[Handed]:
+        """The calls that pass a loss to a function which calls `backward` on it."""
+        return self.handing.handed
+
+    @property
+    def passed_lists(self) -> list[tuple[Handed, list[Filling]]]:
+        """The calls that pass it a loss computed from lists, with the code that fills these lists."""
+        return self.handing.listed
+
+    def is_module(self, value: ast.expr, scope: Scope) -> bool:
+        """Whether an expression is a module, by its type, its use or its name."""
+        return self.learned.is_module(value, scope)
+
+    def is_differentiable_call(self, node: ast.expr, scope: Scope) -> bool:
+        """Whether an expression is a call of a function that JAX differentiates already."""
+        return self.learned.is_handed_on(node, scope)
+
+    def why_not_compiled(self, statements: Iterable[ast.stmt], scope: Scope) -> str | None:
+        """The reason for which `@differentiable` must not compile statements; None if it may."""
+        return self.changing.unseen(statements, scope)
 
     def is_filled_by_jax(self, filling: Filling) -> bool:
         """Whether only functions decorated with `@differentiable` compute the values in the list."""

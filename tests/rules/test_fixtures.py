@@ -139,7 +139,7 @@ def test_each_fix_alone_can_be_carried_out_and_rendered_as_edits(case: Case, exa
             fixes.setdefault(finding.path, {})[finding.fix] = None
     for path, given in fixes.items():
         source = Source(path, texts[path])
-        file, rendering = File(source), Rendering(source)
+        file, rendering = File(source, given), Rendering(source, list(given))
         for fix in given:
             text, applied = file.apply([fix])
             assert applied == (fix,)

@@ -27,7 +27,7 @@ def edits_of(findings: Sequence[Finding], contents: Mapping[str, bytes]) -> Edit
     for path, given in fixes.items():
         try:
             data = contents[path] if path in contents else Path(path).read_bytes()
-            rendering = Rendering(Source.decode(path, data))
+            rendering = Rendering(Source.decode(path, data), list(given))
         except (OSError, SourceError, SyntaxError, RefusedError):
             continue
         found |= {(path, fix): rendering.edits(fix) for fix in given}

@@ -248,7 +248,7 @@ def _attempt(
     )
 
     try:
-        text, taken = File(source).apply(codes)
+        text, taken = File(source, codes).apply(codes)
     except RefusedError as error:
         return FileError(unit.path, f"cannot be fixed: {error}")
     applied = Counter(codes[fix] for fix in taken)

@@ -14,6 +14,7 @@ from tpulint.plan import Import, Kind, NodePath, Rewrite
 from tpulint.rewrite.blocks import Planned, lines_of, rebuilt
 from tpulint.rewrite.code import Reader, Statement, UnwritableError, as_statement
 from tpulint.rewrite.expressions import chosen, rewritten, without_arguments
+from tpulint.rewrite.fold import Folded
 from tpulint.rewrite.imports import with_imports
 from tpulint.rewrite.locate import Chain, NotLocatedError, locate
 from tpulint.source import Source
@@ -42,17 +43,25 @@ class RefusedError(ValueError):
 class File:
     """A file as a LibCST tree.
 
+    Args:
+        source: the file.
+        fixes: those that may be applied; what they leave alone is no part of the tree.
+
     Raises:
         RefusedError: when the file cannot be parsed, or is not the same when it is written again.
     """
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: Source, fixes: Iterable[Fix]) -> None:
         self.source = source
+        rewrites = [one for fix in fixes for one in fix.rewrites]
+        folded = Folded(source, [path for one in rewrites for path in (one.path, *one.parts)])
+        #: Gives code of the tree what was folded away.
+        self.unfolded = folded.unfolded
         try:
-            self.module = cst.parse_module(source.text)
+            self.module = cst.parse_module(folded.text)
         except (cst.ParserSyntaxError, RecursionError) as error:
             raise RefusedError(f"LibCST does not parse it: {error}") from error
-        if self.module.code != source.text:
+        if self.unfolded(self.module.code) != source.text:
             raise RefusedError("LibCST does not write it as it is")
         self._reader = Reader(self.module)
 
@@ -63,7 +72,7 @@ class File:
         A fix that cannot be carried out is left out.
         """
         module, applied = self.rewritten(fixes)
-        return module.code, applied
+        return self.unfolded(module.code), applied
 
     def rewritten(self, fixes: Iterable[Fix]) -> tuple[cst.Module, tuple[Fix, ...]]:
         """The tree with fixes applied, and which those are; see `apply`."""

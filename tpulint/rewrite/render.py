@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 import libcst as cst
 
@@ -15,17 +15,24 @@ from tpulint.source import Source
 class Rendering:
     """One file whose fixes are rendered.
 
+    Args:
+        source: the file.
+        fixes: those that are.
+
     Raises:
         RefusedError: when LibCST does not give the file's text back.
     """
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: Source, fixes: Sequence[Fix]) -> None:
         self._source = source
-        self._file = File(source)
+        self._file = File(source, fixes)
         module = self._file.module
         #: The code of what stands in the file, in order: its header, its statements, and what is behind them.
         self._parts = _parts(module, {})
         self._known = {key: code for code, key in self._parts}
+        self._ends = [0]
+        for code, _ in self._parts:
+            self._ends.append(self._ends[-1] + len(self._file.unfolded(code)))
 
     def edits(self, fix: Fix) -> tuple[Edit, ...]:
         """The edits of the text that a fix by itself makes; none where it cannot be carried out."""
@@ -33,16 +40,13 @@ class Rendering:
         if not applied:
             return ()
         now = _parts(changed, self._known)
-        ends = [0]
-        for code, _ in self._parts:
-            ends.append(ends[-1] + len(code))
         keys, new_keys = [key for _, key in self._parts], [key for _, key in now]
         matcher = difflib.SequenceMatcher(None, keys, new_keys, autojunk=False)
         edits: list[Edit] = []
         for tag, first, last, start, end in matcher.get_opcodes():
             if tag != "equal":
-                content = "".join(code for code, _ in now[start:end])
-                edits += self._within(Span(ends[first], ends[last]), content)
+                content = self._file.unfolded("".join(code for code, _ in now[start:end]))
+                edits += self._within(Span(self._ends[first], self._ends[last]), content)
         return tuple(edits)
 
     def _within(self, span: Span, content: str) -> Iterator[Edit]:

@@ -21,7 +21,7 @@ from tpulint.rules_api.trace import Trace
 from tpulint.rules_api.types import Types
 
 ROOT = Path(__file__).parents[2]
-RULES = sorted((ROOT / "rules" / "tpulint_rules").rglob("*.py"))
+RULES = sorted((ROOT / "rules" / "tpulint_rules").glob("*/*.py"))
 NAMESPACES: dict[str, type] = {
     "names": Names,
     "types": Types,

@@ -6,7 +6,7 @@ import os
 import sys
 import warnings
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -30,8 +30,8 @@ MAX_ROUNDS = 30
 class FixResult:
     """What fixing came to; nothing is written yet.
 
-    `applied` counts the fixes of each file by rule; `tests` are the files with tests that were left alone
-    although there are fixes for them.
+    `applied` counts the fixes of each file by rule, `rounds` has the fixes themselves, round by round;
+    `tests` are the files with tests that were left alone although there are fixes for them.
     """
 
     changes: list[Change] = field(default_factory=list)
@@ -40,6 +40,7 @@ class FixResult:
     errors: list[FileError] = field(default_factory=list)
     files: int = 0
     tests: tuple[str, ...] = ()
+    rounds: dict[str, tuple[tuple[Fix, ...], ...]] = field(default_factory=dict)
 
 
 def fix(
@@ -109,6 +110,23 @@ def fix_units(
     return rounds.result(analyse_units(rounds.current, settings, jobs=jobs, cache=cache))
 
 
+def refixed(path: str, data: bytes, rounds: Iterable[Sequence[Fix]]) -> bytes:
+    """A file as a run left it whose rounds these are; see `FixResult.rounds`.
+
+    Raises:
+        SourceError: when the file cannot be decoded.
+        RefusedError: when LibCST does not give its text back.
+    """
+    from tpulint.rewrite.apply import File  # LibCST is imported only where something is rewritten
+
+    fixed = data
+    for fixes in rounds:
+        source = Source.decode(path, fixed)
+        text, _ = File(source, fixes).apply(fixes)
+        fixed = source.encode(text)
+    return fixed if fixed == data else _tidied(path, data, fixed, Widths().of(path, data))
+
+
 class _Rounds:
     """The files between the rounds: as they are now, what was applied, and which were broken by it."""
 
@@ -122,7 +140,7 @@ class _Rounds:
         self._spared = spared
         self._allowed = allowed
         self._broken: dict[str, FileError] = {}
-        self._counts: dict[str, Counter[str]] = {}
+        self._applied: dict[str, list[Mapping[Fix, str]]] = {}
         self._widths = Widths()
         self.current = dict(units)
 
@@ -142,7 +160,7 @@ class _Rounds:
                 changed.add(path)
             elif outcome is not None:
                 self.current[path], applied = outcome
-                self._counts.setdefault(path, Counter()).update(applied)
+                self._applied.setdefault(path, []).append(applied)
                 changed.add(path)
         return frozenset(changed)
 
@@ -159,22 +177,25 @@ class _Rounds:
         for path, unit in self.current.items():
             before = self._units[path]
             if path not in self._broken and unit.data != before.data:
-                self.current[path] = _tidied(before, unit, self._widths.of(path, before.data))
+                data = _tidied(path, before.data, unit.data, self._widths.of(path, before.data))
+                self.current[path] = replace(unit, data=data)
 
     def result(self, analysis: Analysis) -> FixResult:
         """What fixing came to, with what is found in the files as they are now."""
         changes: list[Change] = []
         applied: dict[str, dict[str, int]] = {}
+        rounds: dict[str, tuple[tuple[Fix, ...], ...]] = {}
         for path, unit in sorted(self._units.items()):
             now = self.current[path]
             if path not in self._broken and now.data != unit.data:
                 before, after = Source.decode(path, unit.data), Source.decode(path, now.data)
                 changes.append(Change(path, before.text, after.text, unit.data, now.data))
-                applied[path] = dict(self._counts[path])
+                applied[path] = dict(Counter(code for one in self._applied[path] for code in one.values()))
+                rounds[path] = tuple(map(tuple, self._applied[path]))
         errors = sorted({*analysis.errors, *self._broken.values()}, key=lambda error: error.path)
         fixable = (f.path for f in analysis.findings if f.fix and f.fix.applicability in self._allowed)
         tests = tuple(sorted(self._spared.intersection(fixable)))
-        return FixResult(changes, applied, analysis.findings, errors, len(self._units), tests)
+        return FixResult(changes, applied, analysis.findings, errors, len(self._units), tests, rounds)
 
     def _applicable(self, analysis: Analysis) -> list[Finding]:
         return [
@@ -188,15 +209,15 @@ class _Rounds:
         self.current[error.path] = self._units[error.path]
 
 
-def _tidied(before: Unit, after: Unit, width: int) -> Unit:
+def _tidied(path: str, before: bytes, after: bytes, width: int) -> bytes:
     """A fixed file that reads as if its author had written it; as it is if that would break it."""
-    source = Source.decode(after.path, after.data)
-    former = Source.decode(before.path, before.data).text
-    is_package = os.path.basename(after.path) == "__init__.py"
+    source = Source.decode(path, after)
+    former = Source.decode(path, before).text
+    is_package = os.path.basename(path) == "__init__.py"
     text = tidied(former, source.text, is_package=is_package, width=width)
     if not _compiles(text) or not undefined_names(text) <= undefined_names(source.text):
         return after
-    return replace(after, data=source.encode(text))
+    return source.encode(text)
 
 
 def _compiles(text: str) -> bool:
@@ -217,8 +238,10 @@ def _by_path(findings: Sequence[Finding]) -> dict[str, list[Finding]]:
     return grouped
 
 
-def fix_once(unit: Unit, findings: Sequence[Finding]) -> tuple[Unit, Counter[str]] | FileError | None:
-    """One round over one file; an error where the result would not be sound, None where nothing changes.
+def fix_once(unit: Unit, findings: Sequence[Finding]) -> tuple[Unit, Mapping[Fix, str]] | FileError | None:
+    """One round over one file: the file, and the fixes that were applied with the codes of their rules.
+
+    An error where the result would not be sound, None where nothing changes.
 
     Fixes that are sound alone may not be so together, as one that moves what another one names: those that
     are in the way of earlier ones then wait for the next round.
@@ -241,7 +264,7 @@ def fix_once(unit: Unit, findings: Sequence[Finding]) -> tuple[Unit, Counter[str
 
 def _attempt(
     unit: Unit, source: Source, codes: Mapping[Fix, str]
-) -> tuple[Unit, Counter[str]] | FileError | None:
+) -> tuple[Unit, Mapping[Fix, str]] | FileError | None:
     from tpulint.rewrite.apply import (  # LibCST is imported only where something is rewritten
         File,
         RefusedError,
@@ -251,10 +274,10 @@ def _attempt(
         text, taken = File(source, codes).apply(codes)
     except RefusedError as error:
         return FileError(unit.path, f"cannot be fixed: {error}")
-    applied = Counter(codes[fix] for fix in taken)
+    applied = {fix: codes[fix] for fix in taken}
     if text == source.text:
         return None
-    blamed = ", ".join(sorted(applied))
+    blamed = ", ".join(sorted(set(applied.values())))
     try:
         known = undefined_names(source.text)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:

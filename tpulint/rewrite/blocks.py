@@ -9,7 +9,7 @@ from typing import Any
 import libcst as cst
 
 from tpulint.plan import Kind, Rewrite
-from tpulint.rewrite.code import Reader, Statement, Statements, as_statement, tail_of, with_tail
+from tpulint.rewrite.code import BLANK, Reader, Statement, Statements, as_statement, tail_of, with_tail
 from tpulint.rewrite.locate import NotLocatedError
 
 _Lines = list[cst.EmptyLine]
@@ -208,17 +208,28 @@ def _outlined(
     """A function with other statements as its body, in which attributes have names of their own."""
     assert isinstance(head, cst.FunctionDef)
     renaming = _Renaming(dict(name.split("=") for name in names))
-    moved = [one.visit(renaming) for one in body] if names else list(body)
+    moved = [_visited(one, renaming) for one in body]
     returned = reader.statements(last, "").body if last else []
     return head.with_changes(body=head.body.with_changes(body=[*moved, *returned]))
 
 
+def _visited(statement: Statement, transformer: cst.CSTTransformer) -> Statement:
+    changed = statement.visit(transformer)
+    assert isinstance(changed, cst.CSTNode)
+    return as_statement(changed)
+
+
 class _Renaming(cst.CSTTransformer):
-    """Puts names in the place of attributes."""
+    """Puts names in the place of attributes, and leaves nothing on blank lines."""
 
     def __init__(self, names: Mapping[str, str]) -> None:
         super().__init__()
         self._names = names
+
+    def leave_EmptyLine(  # noqa: N802 - LibCST finds it by this name
+        self, original_node: cst.EmptyLine, updated_node: cst.EmptyLine
+    ) -> cst.EmptyLine:
+        return updated_node if original_node.comment is not None else BLANK
 
     def leave_Attribute(  # noqa: N802 - LibCST finds it by this name
         self, original_node: cst.Attribute, updated_node: cst.Attribute

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 
 from tpulint.tidy.purity import has_no_effect
-from tpulint.tidy.text import Text, new_rows
+from tpulint.tidy.text import Text, new_rows, nodes
 
 
 def without_empty_blocks(before: str, after: str) -> str:
@@ -17,7 +17,7 @@ def without_empty_blocks(before: str, after: str) -> str:
     for _ in range(after.count("pass")):
         text = Text(after)
         rows = new_rows(before, after)
-        shorter = next((made for node in ast.walk(text.tree) if (made := _without(text, node, rows))), None)
+        shorter = next((made for node in nodes(text.text) if (made := _without(text, node, rows))), None)
         if shorter is None:
             break
         after = shorter

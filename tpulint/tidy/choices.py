@@ -6,17 +6,17 @@ import ast
 from collections import Counter
 
 from tpulint.tidy.purity import has_no_effect
-from tpulint.tidy.text import Text
+from tpulint.tidy.text import Text, nodes
 
 
 def without_equal_choices(before: str, after: str) -> str:
     """`after` with `a` for each `a if c else a` that `before` lacks, where `c` only looks at something."""
     if " if " not in after:
         return after
-    written = Counter(ast.dump(node) for node in ast.walk(ast.parse(before)) if isinstance(node, ast.IfExp))
+    written = Counter(ast.dump(node) for node in nodes(before) if isinstance(node, ast.IfExp))
     while True:
         text = Text(after)
-        node = next((one for one in _equal(text.tree) if not written[ast.dump(one)]), None)
+        node = next((one for one in _equal(after) if not written[ast.dump(one)]), None)
         if node is None:
             return after
         start, end = text.start(node), text.end(node)
@@ -31,10 +31,10 @@ def without_equal_choices(before: str, after: str) -> str:
         after = after[:start] + chosen + after[end:]
 
 
-def _equal(tree: ast.Module) -> list[ast.IfExp]:
+def _equal(text: str) -> list[ast.IfExp]:
     return [
         node
-        for node in ast.walk(tree)
+        for node in nodes(text)
         if isinstance(node, ast.IfExp)
         and ast.dump(node.body) == ast.dump(node.orelse)
         and has_no_effect(node.test)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable
 
-from tpulint.tidy.text import Text, indent_of, new_rows, parted
+from tpulint.tidy.text import Text, indent_of, new_rows, nodes, parted
 
 #: Blank lines around a definition at the top level.
 _GAP = 2
@@ -16,10 +16,10 @@ def defined(before: str, after: str) -> str:
     if "= lambda" not in after:
         return after
     text, rows = Text(after), new_rows(before, after)
-    known = _named_lambdas(ast.parse(before))
+    known = _named_lambdas(before)
     lines = list(text.lines)
     top = {id(node) for node in text.tree.body}
-    for node in ast.walk(text.tree):
+    for node in nodes(text.text):
         match node:
             case ast.Assign(targets=[ast.Name(id=name)], value=ast.Lambda() as function):
                 row = node.lineno
@@ -38,10 +38,10 @@ def defined(before: str, after: str) -> str:
     return "".join(lines)
 
 
-def _named_lambdas(tree: ast.Module) -> set[str]:
+def _named_lambdas(text: str) -> set[str]:
     return {
         target.id
-        for node in ast.walk(tree)
+        for node in nodes(text)
         if isinstance(node, ast.Assign) and isinstance(node.value, ast.Lambda)
         for target in node.targets
         if isinstance(target, ast.Name)

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
-from tpulint.tidy.text import indent_of, lines_of, new_rows, parted
+from tpulint.tidy.text import indent_of, lines_of, new_rows, nodes, parsed, parted
 
 _OPENING, _CLOSING = "([{", ")]}"
 
@@ -50,7 +50,7 @@ def _statements_of_one_row(text: str) -> set[int]:
     rows: dict[int, int] = {}
     heads: set[int] = set()
     several: set[int] = set()
-    for node in ast.walk(ast.parse(text)):
+    for node in nodes(text):
         if not isinstance(node, ast.stmt):
             continue
         decorators = getattr(node, "decorator_list", [])
@@ -137,7 +137,7 @@ def _parts(line: str) -> tuple[str, list[str], str] | None:
     tail = "," if text.endswith(",") else ""
     text = text.removesuffix(",")
     try:
-        statements = ast.parse(text).body
+        statements = parsed(text).body
     except SyntaxError:
         return None
     value = getattr(statements[0], "value", None) if len(statements) == 1 else None

@@ -7,7 +7,24 @@ import difflib
 import io
 from collections import Counter
 from collections.abc import Iterable
+from functools import lru_cache
 from itertools import takewhile
+
+
+@lru_cache(maxsize=4)
+def parsed(text: str) -> ast.Module:
+    """The tree of a text, which nobody may change: each step of tidying asks for those of the same texts.
+
+    Raises:
+        SyntaxError: for a text that does not parse.
+    """
+    return ast.parse(text)
+
+
+@lru_cache(maxsize=4)
+def nodes(text: str) -> tuple[ast.AST, ...]:
+    """All nodes of the tree of a text, as `ast.walk` orders them."""
+    return tuple(ast.walk(parsed(text)))
 
 
 class Text:
@@ -19,7 +36,7 @@ class Text:
 
     def __init__(self, text: str) -> None:
         self.text = text
-        self.tree = ast.parse(text)
+        self.tree = parsed(text)
         self.lines = lines_of(text)
         self._starts = [0]
         for line in self.lines:

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from tpulint.tidy.purity import has_no_effect
-from tpulint.tidy.text import Text
+from tpulint.tidy.text import Text, nodes
 
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
 
@@ -17,7 +17,7 @@ def without_unused(before: str, after: str) -> str:
 
     What gives them their value must have no effect, and stand alone on its lines.
     """
-    read = _reads(ast.parse(before))
+    read = _reads(before)
     while True:
         text = Text(after)
         found = next(_unused(text, read), None)
@@ -27,13 +27,13 @@ def without_unused(before: str, after: str) -> str:
 
 
 def _unused(text: Text, read: Counter[tuple[str, str]]) -> Iterator[ast.stmt]:
-    for function in ast.walk(text.tree):
+    for function in nodes(text.text):
         if not isinstance(function, _Function):
             continue
-        nodes = list(ast.walk(function))
-        names = {node.id for node in nodes if isinstance(node, ast.Name) and not _is_store(node)}
-        names |= {n for node in nodes if isinstance(node, ast.Global | ast.Nonlocal) for n in node.names}
-        if any(isinstance(node, ast.Name) and node.id in ("locals", "eval", "exec") for node in nodes):
+        inside = list(ast.walk(function))
+        names = {node.id for node in inside if isinstance(node, ast.Name) and not _is_store(node)}
+        names |= {n for node in inside if isinstance(node, ast.Global | ast.Nonlocal) for n in node.names}
+        if any(isinstance(node, ast.Name) and node.id in ("locals", "eval", "exec") for node in inside):
             continue
         for block in _blocks(function):
             for statement in block:
@@ -66,11 +66,11 @@ def _is_store(node: ast.Name) -> bool:
     return isinstance(node.ctx, ast.Store)
 
 
-def _reads(tree: ast.Module) -> Counter[tuple[str, str]]:
+def _reads(text: str) -> Counter[tuple[str, str]]:
     """How often functions, by their names, read names."""
     return Counter(
         (function.name, node.id)
-        for function in ast.walk(tree)
+        for function in nodes(text)
         if isinstance(function, _Function)
         for node in ast.walk(function)
         if isinstance(node, ast.Name) and not _is_store(node)

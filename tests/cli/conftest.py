@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 
 from tpulint.cli import run
-from tpulint.finding import Applicability, Edit, FileError, Finding, Fix, Location, Span
+from tpulint.finding import Applicability, FileError, Finding, Fix, Location, Span
+from tpulint.plan import Kind, Rewrite
 from tpulint.settings import Settings
 
 
@@ -158,7 +159,7 @@ def finding(project: Path) -> Finding:
         source_line="a",
         fix=Fix(
             "use b",
-            (Edit(Span(0, 1), "b", Location(1, 1), Location(1, 2)),),
+            (Rewrite((("body", 0), ("value", -1)), Kind.REPLACE, ("b",)),),
             Applicability.UNSAFE,
         ),
     )

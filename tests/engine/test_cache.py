@@ -11,6 +11,7 @@ from typing import Any
 
 from tpulint.engine.cache import FileCache, MemoryCache
 from tpulint.engine.desk import Desk
+from tpulint.engine.edits import edits_of
 from tpulint.engine.run import analyse, analyse_units, as_units
 from tpulint.finding import FileError, Finding
 from tpulint.fixture import cases
@@ -38,6 +39,15 @@ def test_cached_values_are_read_back_equal(tmp_path: Path) -> None:
     values = {"one": FileError("a.py", "unreadable")}
     FileCache(tmp_path).put(values)
     assert FileCache(tmp_path).get(["one", "two"]) == values
+
+
+def test_findings_with_fixes_are_kept(tmp_path: Path) -> None:
+    for finding in (fresh := _found(tmp_path, cache=False)):
+        FileCache(tmp_path).put({finding.message: finding})
+    assert any(finding.fix is not None and finding.fix.imports for finding in fresh)
+    assert FileCache(tmp_path).get([finding.message for finding in fresh]) == {
+        finding.message: finding for finding in fresh
+    }
 
 
 def test_results_of_every_fixture_are_read_back_equal(tmp_path: Path) -> None:
@@ -192,10 +202,9 @@ def test_an_override_added_in_another_file_invalidates_cached_findings(tmp_path:
     trainer.write_text(TRAINER)
 
     def moved() -> list[str]:
-        fixes = [f.fix for f in analyse([trainer, other], settings, jobs=1).findings]
-        return [
-            edit.content for fix in fixes if fix is not None for edit in fix.edits if "def " in edit.content
-        ]
+        findings = analyse([trainer, other], settings, jobs=1).findings
+        edits = [edit for made in edits_of(findings, {}).values() for edit in made]
+        return [edit.content for edit in edits if "def " in edit.content]
 
     other.write_text("from trainer import Trainer\n\n\nclass Other(Trainer):\n    pass\n")
     assert ["self.model(x).sum()" in text for text in moved()] == [True]

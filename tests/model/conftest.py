@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 
 import pytest
 
+from tests.rewriting import applied
 from tpulint.engine.run import as_units
 from tpulint.model.belief import scope_of
 from tpulint.model.module import Module
@@ -84,15 +85,8 @@ def outline() -> Callable[[Module], str]:
 
     def outline(module: Module) -> str:
         loss, scope = list(backward_calls(module))[-1]
-        moved, text = module.training_steps.of(loss, scope).moved(), module.source.text
-        if isinstance(moved, str):
-            return moved
-        changes = {(one.offset, one.offset, one.definition) for one in moved}
-        changes |= {(one.span.start, one.span.end, one.call) for one in moved}
-        changes |= {(start, start, line) for one in moved for start, line in one.bindings}
-        for start, end, content in sorted(changes, reverse=True):
-            text = text[:start] + content + text[end:]
-        return text
+        moved = module.training_steps.of(loss, scope).moved()
+        return moved if isinstance(moved, str) else applied(module.source, *moved)
 
     return outline
 

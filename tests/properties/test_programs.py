@@ -16,9 +16,10 @@ from hypothesis import strategies as st
 
 from tpulint.engine.cache import Cache, MemoryCache
 from tpulint.engine.desk import Unit
+from tpulint.engine.edits import edits_of
 from tpulint.engine.fix import FixResult, fix_once, fix_units
 from tpulint.engine.run import Analysis, analyse_units, as_units
-from tpulint.finding import FileError, Finding
+from tpulint.finding import Edit, FileError, Finding
 from tpulint.model.syntax.undefined import undefined_names
 from tpulint.settings import Settings
 from tpulint.source import Source
@@ -201,6 +202,12 @@ def fixed(files: Mapping[str, Unit], result: FixResult) -> dict[str, Unit]:
     return {**files, **{change.path: replace(files[change.path], data=change.data) for change in own}}
 
 
+def edits(text: str, findings: list[Finding]) -> list[Edit]:
+    """The edits of all fixes, each by itself."""
+    contents = {finding.path: text.encode() for finding in findings}
+    return [edit for made in edits_of(findings, contents).values() for edit in made]
+
+
 def lines(text: str) -> list[str]:
     return re.split(r"\r\n|\r|\n", text)
 
@@ -210,22 +217,21 @@ def lines(text: str) -> list[str]:
 def test_locations_of_findings_are_within_the_text(text: str) -> None:
     analysis = check(units(text))
     assert [] == analysis.errors
-    rows = lines(text)
+    rows, source = lines(text), Source("", text)
     for finding in analysis.findings:
         start, end = finding.location, finding.end_location
         assert rows[start.row - 1] == finding.source_line
         assert 1 <= start.column <= len(rows[start.row - 1]) + 1
         assert 1 <= end.column <= len(rows[end.row - 1]) + 1
         assert start <= end
-        source = Source("", text)
         assert (start, end) == (source.location(finding.span.start), source.location(finding.span.end))
-        for edit in finding.fix.edits if finding.fix is not None else ():
-            assert (edit.location, edit.end_location) == (
-                source.location(edit.span.start),
-                source.location(edit.span.end),
-            )
         for step in finding.related:
             assert step.location.row <= len(rows)
+    for edit in edits(text, analysis.findings):
+        assert (edit.location, edit.end_location) == (
+            source.location(edit.span.start),
+            source.location(edit.span.end),
+        )
     assert sorted(analysis.findings, key=lambda finding: finding.sort_key) == analysis.findings
 
 
@@ -290,7 +296,7 @@ def test_lines_without_findings_are_unchanged(text: str, unsafe: bool) -> None:
     course = list(rounds(text, unsafe=unsafe))
     for (before, findings), (now, _) in pairwise(course):
         places = [(finding.location, finding.end_location) for finding in findings]
-        places += [(e.location, e.end_location) for f in findings if f.fix is not None for e in f.fix.edits]
+        places += [(edit.location, edit.end_location) for edit in edits(before, findings)]
         touched = {row for start, end in places for row in range(start.row, end.row + 1)}
         kept = Counter(line for row, line in enumerate(lines(before), 1) if row not in touched)
         assert Counter() == kept - Counter(lines(now))

@@ -7,9 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from tpulint.finding import Applicability, Edit, Finding, Fix, Location, Related, Span
+from tpulint.finding import Applicability, Edit, Edits, Finding, Fix, Location, Related, Span
+from tpulint.plan import Kind, Rewrite
 
 Make = Callable[..., Finding]
+EditsOf = Callable[[list[Finding]], Edits]
+
+#: Puts `y` in the place of `y.item()`.
+KEEP = Rewrite((("body", 11), ("value", -1)), Kind.REPLACE, ("y",))
 
 
 @pytest.fixture
@@ -32,7 +37,6 @@ def make(folder: Path) -> Make:
         code: str = "TPU301",
         message: str = "`.item()` waits for the device",
     ) -> Finding:
-        edit = Edit(Span(100, 108), "y", Location(*start), Location(*end))
         return Finding(
             path=str(folder / path),
             location=Location(*start),
@@ -42,11 +46,25 @@ def make(folder: Path) -> Make:
             message=message,
             span=Span(100, 108),
             source_line=line,
-            fix=None if fix is None else Fix("keep the tensor", (edit,), fix),
+            fix=None if fix is None else Fix("keep the tensor", (KEEP,), fix),
             related=tuple(
                 Related(str(folder / path), Location(row, column), text) for row, column, text in related
             ),
             url="https://example.org/item-in-traced-code",
         )
+
+    return build
+
+
+@pytest.fixture
+def edits_of() -> EditsOf:
+    """The edits of findings' fixes: `y` in the place of what was found."""
+
+    def build(findings: list[Finding]) -> Edits:
+        return {
+            (one.path, one.fix): (Edit(one.span, "y", one.location, one.end_location),)
+            for one in findings
+            if one.fix is not None
+        }
 
     return build

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from tpulint.finding import Applicability, FileError, Finding
+from tpulint.finding import Applicability, Edits, FileError, Finding
 from tpulint.report import github, sarif
 from tpulint.report import json as as_json
 
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from tpulint.rules_api import Rule
 
 Make = Callable[..., Finding]
+EditsOf = Callable[[list[Finding]], Edits]
 
 
 @dataclass
@@ -26,7 +27,7 @@ class FakeRule:
     url: str | None = "https://example.org/TPU301"
 
 
-def test_json_has_the_documented_keys(make: Make, folder: Path) -> None:
+def test_json_has_the_documented_keys(make: Make, edits_of: EditsOf, folder: Path) -> None:
     finding = make(fix=Applicability.UNSAFE, related=((40, 1, "jitted here"),))
     expected = {
         "code": "TPU301",
@@ -56,17 +57,25 @@ def test_json_has_the_documented_keys(make: Make, folder: Path) -> None:
         "url": "https://example.org/item-in-traced-code",
     }
     assert [expected, {**expected, "fix": None, "related": []}] == json.loads(
-        as_json.render([finding, make()])
+        as_json.render([finding, make()], edits_of([finding]))
     )
 
 
+def test_a_fix_that_has_no_edits_is_given_without_any(make: Make) -> None:
+    finding = make(fix=Applicability.UNSAFE)
+    (found,) = json.loads(as_json.render([finding], {}))
+    assert {"title": "keep the tensor", "applicability": "unsafe", "edits": []} == found["fix"]
+    (result,) = log([finding])["results"]
+    assert "fixes" not in result
+
+
 def test_json_of_nothing_is_an_empty_list() -> None:
-    assert [] == json.loads(as_json.render([]))
+    assert [] == json.loads(as_json.render([], {}))
 
 
 def test_json_escapes_undecodable_file_names(make: Make) -> None:
     finding = make(path="\udcff.py")
-    assert as_json.render([finding]).isascii()
+    assert as_json.render([finding], {}).isascii()
 
 
 def test_github_commands_are_escaped(make: Make, folder: Path) -> None:
@@ -83,16 +92,19 @@ def test_github_annotation_over_several_lines_has_no_columns(make: Make) -> None
     assert "line=12,endLine=14::" in github.render([make(end=(14, 2))])
 
 
-def log(findings: list[Finding], errors: list[FileError] | None = None) -> dict[str, Any]:
-    text = sarif.render(findings, errors or [], cast("list[Rule]", [FakeRule()]))
+def log(
+    findings: list[Finding], errors: list[FileError] | None = None, edits: Edits | None = None
+) -> dict[str, Any]:
+    text = sarif.render(findings, errors or [], cast("list[Rule]", [FakeRule()]), edits or {})
     document = json.loads(text)
     assert "2.1.0" == document["version"]
     (run,) = document["runs"]
     return cast("dict[str, Any]", run)
 
 
-def test_sarif_describes_rules_and_locations(make: Make, folder: Path) -> None:
-    run = log([make(fix=Applicability.SAFE, related=((40, 1, "jitted here"),))])
+def test_sarif_describes_rules_and_locations(make: Make, edits_of: EditsOf, folder: Path) -> None:
+    finding = make(fix=Applicability.SAFE, related=((40, 1, "jitted here"),))
+    run = log([finding], edits=edits_of([finding]))
     (rule,) = run["tool"]["driver"]["rules"]
     assert ("TPU301", "https://example.org/TPU301") == (rule["id"], rule["helpUri"])
     assert "unicodeCodePoints" == run["columnKind"]
@@ -116,8 +128,9 @@ def test_sarif_describes_rules_and_locations(make: Make, folder: Path) -> None:
     assert ["jitted here"] == [place["message"]["text"] for place in result["relatedLocations"]]
 
 
-def test_sarif_omits_fixes_that_are_only_displayed(make: Make) -> None:
-    (result,) = log([make(fix=Applicability.DISPLAY)])["results"]
+def test_sarif_omits_fixes_that_are_only_displayed(make: Make, edits_of: EditsOf) -> None:
+    finding = make(fix=Applicability.DISPLAY)
+    (result,) = log([finding], edits=edits_of([finding]))["results"]
     assert "fixes" not in result
 
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tpulint import plan
 from tpulint.engine.change import Change
 from tpulint.finding import Applicability, Finding
 from tpulint.rules_api import Context, Rule
@@ -203,7 +204,7 @@ def rule(code: str, *replacements: tuple[str, str], imports: str | None = None) 
     def names(node: ast.Module, ctx: Context) -> Iterator[Finding]:
         for name in ast.walk(node):
             if isinstance(name, ast.Name) and name.id in table:
-                edits = [ctx.rewrite.replace(name, table[name.id])]
+                edits: list[plan.Change] = [ctx.rewrite.replace(name, table[name.id])]
                 if imports is not None:
                     edits += ctx.rewrite.imports(imports) or ()
                 yield ctx.finding(

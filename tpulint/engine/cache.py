@@ -55,6 +55,7 @@ _TRUSTED = frozenset(
         "tpulint.model.project.handing",
         "tpulint.model.project.on_host",
         "tpulint.model.project.takers",
+        "tpulint.plan",
     }
 )
 

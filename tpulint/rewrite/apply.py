@@ -10,7 +10,7 @@ from typing import Any
 import libcst as cst
 
 from tpulint.finding import Fix
-from tpulint.plan import Import, Kind, NodePath, Rewrite
+from tpulint.plan import Kind, NodePath, Rewrite
 from tpulint.rewrite.blocks import Planned, lines_of, rebuilt
 from tpulint.rewrite.code import Reader, Statement, UnwritableError, as_statement
 from tpulint.rewrite.expressions import chosen, rewritten, without_arguments
@@ -34,6 +34,10 @@ _STATEMENTS = frozenset(
 )
 #: Rewrites of a statement that shares its line.
 _BESIDE = frozenset({Kind.INSERT_AFTER, Kind.INSERT_BEFORE, Kind.REPLACE})
+
+
+#: Why a rewrite is not carried out; LibCST refuses nodes that Python would.
+_NOT_POSSIBLE = (NotLocatedError, UnwritableError, cst.CSTValidationError)
 
 
 class RefusedError(ValueError):
@@ -61,6 +65,8 @@ class File:
             self.module = cst.parse_module(folded.text)
         except (cst.ParserSyntaxError, RecursionError) as error:
             raise RefusedError(f"LibCST does not parse it: {error}") from error
+        if folded.text.endswith("\r"):  # LibCST does not see that the last line ends
+            self.module = self.module.with_changes(has_trailing_newline=True)
         if self.unfolded(self.module.code) != source.text:
             raise RefusedError("LibCST does not write it as it is")
         self._reader = Reader(self.module)
@@ -77,7 +83,6 @@ class File:
     def rewritten(self, fixes: Iterable[Fix]) -> tuple[cst.Module, tuple[Fix, ...]]:
         """The tree with fixes applied, and which those are; see `apply`."""
         taken: dict[Rewrite, None] = {}
-        imports: dict[Import, None] = {}
         applied: list[Fix] = []
         steps = _Steps(self.source, self.module, self._reader)
         for fix in fixes:
@@ -86,13 +91,20 @@ class File:
                 continue
             try:
                 steps.add(fresh)
-            except (NotLocatedError, UnwritableError):
+            except _NOT_POSSIBLE:
                 continue
             taken.update(dict.fromkeys(fresh))
-            imports.update(dict.fromkeys(fix.imports))
             applied.append(fix)
-        module = self.module.visit(steps) if taken else self.module
-        module = with_imports(module, imports, self._reader) if imports else module
+        try:
+            module = self.module.visit(steps) if taken else self.module
+            imports = dict.fromkeys(one for fix in applied for one in fix.imports)
+            module = with_imports(module, imports, self._reader) if imports else module
+        except _NOT_POSSIBLE:
+            # Some turn out to be impossible only where they are carried out: find out which.
+            sound: list[Fix] = []
+            for fix in applied if len(applied) > 1 else ():
+                sound = [*self.rewritten([*sound, fix])[1]]
+            return self.rewritten(sound) if sound else (self.module, ())
         return module, tuple(applied)
 
 
@@ -209,11 +221,9 @@ class _Steps(cst.CSTTransformer):
         if kind is Kind.NAME_ARGUMENT:
             chain = chain[:-1]
         if kind is Kind.REMOVE_ARGUMENT:
-            place = next(
-                i for i in range(len(chain) - 1, -1, -1) if isinstance(chain[i], cst.Call | cst.ClassDef)
-            )
-            self._dropped[id(chain[place])].append(chain[place + 1])
-            chain = chain[: place + 1]
+            place = -1 if isinstance(chain[-1], cst.Arg) else -2
+            self._dropped[id(chain[place - 1])].append(chain[place])
+            chain = chain[:place]
         elif kind is Kind.REMOVE_DECORATOR:
             self._dropped[id(chain[-3])].append(chain[-2])
             chain = chain[:-2]

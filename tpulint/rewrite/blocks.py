@@ -10,6 +10,7 @@ import libcst as cst
 
 from tpulint.plan import Kind, Rewrite
 from tpulint.rewrite.code import BLANK, Reader, Statement, Statements, as_statement, tail_of, with_tail
+from tpulint.rewrite.gaps import has_comment, joined_gaps
 from tpulint.rewrite.locate import NotLocatedError
 
 _Lines = list[cst.EmptyLine]
@@ -220,11 +221,21 @@ def _visited(statement: Statement, transformer: cst.CSTTransformer) -> Statement
 
 
 class _Renaming(cst.CSTTransformer):
-    """Puts names in the place of attributes, and leaves nothing on blank lines."""
+    """Puts names in the place of attributes: comments around the dots stay, nothing stays on blank lines."""
 
     def __init__(self, names: Mapping[str, str]) -> None:
         super().__init__()
         self._names = names
+        #: Attributes that have one as their value, which leaves the gap around its dot to them.
+        self._outer: dict[int, cst.BaseParenthesizableWhitespace] = {}
+        self._inner: set[int] = set()
+
+    def visit_Attribute(self, node: cst.Attribute) -> None:  # noqa: N802 - LibCST finds it by this name
+        """Note what stands around the dot of an attribute that becomes a name."""
+        inner = node.value
+        if isinstance(inner, cst.Attribute) and not inner.lpar and _dotted(inner) in self._names:
+            self._outer[id(node)] = joined_gaps(_gap(inner.dot), node.dot.whitespace_before)
+            self._inner.add(id(inner))
 
     def leave_EmptyLine(  # noqa: N802 - LibCST finds it by this name
         self, original_node: cst.EmptyLine, updated_node: cst.EmptyLine
@@ -234,10 +245,22 @@ class _Renaming(cst.CSTTransformer):
     def leave_Attribute(  # noqa: N802 - LibCST finds it by this name
         self, original_node: cst.Attribute, updated_node: cst.Attribute
     ) -> cst.BaseExpression:
+        """Put a name in the place of an attribute."""
+        gap = self._outer.get(id(original_node))
+        if gap is not None:
+            return updated_node.with_changes(dot=updated_node.dot.with_changes(whitespace_before=gap))
         name = self._names.get(_dotted(original_node))
         if name is None:
             return updated_node
-        return cst.Name(name, lpar=updated_node.lpar, rpar=updated_node.rpar)
+        left, right = list(updated_node.lpar), list(updated_node.rpar)
+        gap = _gap(original_node.dot)
+        if id(original_node) not in self._inner and has_comment(gap):
+            left, right = [*left, cst.LeftParen()], [cst.RightParen(whitespace_before=gap), *right]
+        return cst.Name(name, lpar=left, rpar=right)
+
+
+def _gap(dot: cst.Dot) -> cst.BaseParenthesizableWhitespace:
+    return joined_gaps(dot.whitespace_before, dot.whitespace_after)
 
 
 def _dotted(node: cst.BaseExpression) -> str:

@@ -10,6 +10,7 @@ import libcst as cst
 
 from tpulint.plan import Kind, NodePath, Rewrite, node_at
 from tpulint.rewrite.code import Reader, UnwritableError
+from tpulint.rewrite.gaps import has_comment, joined_gaps
 from tpulint.rewrite.locate import NotLocatedError, below
 
 #: Stands for the expression that code is put around.
@@ -118,50 +119,80 @@ def renamed(node: Any, name: str) -> cst.CSTNode:
 
 def with_argument(call: cst.Call, argument: cst.Arg, place: int) -> cst.Call:
     """A call with one more argument, on a line of its own where the others have theirs."""
-    given = list(call.args)
+    given = [_in_own_parentheses(one) for one in call.args]
     if not given:
         return call.with_changes(args=[argument])
-    comma = cst.Comma(whitespace_after=_SPACE)
+    between = _between(call)
     if 0 <= place < len(given):
-        return call.with_changes(args=[*given[:place], argument.with_changes(comma=comma), *given[place:]])
+        added = argument.with_changes(comma=cst.Comma(whitespace_after=between))
+        return call.with_changes(args=[*given[:place], added, *given[place:]])
     *ahead, last = given
-    if not isinstance(last.comma, cst.Comma):
-        added = argument.with_changes(whitespace_after_arg=last.whitespace_after_arg)
-        last = last.with_changes(comma=comma, whitespace_after_arg=cst.SimpleWhitespace(""))
-        return call.with_changes(args=[*ahead, last, added])
-    if isinstance(last.comma.whitespace_after, cst.ParenthesizedWhitespace):
-        before = ahead[-1].comma if ahead else None
-        gap = before.whitespace_after if isinstance(before, cst.Comma) else call.whitespace_before_args
-        comma = last.comma.with_changes(whitespace_after=gap)
-        end = last.comma.whitespace_after
-        if isinstance(gap, cst.ParenthesizedWhitespace):  # a comment behind the argument stays there
-            comma = comma.with_changes(
-                whitespace_after=gap.with_changes(first_line=end.first_line, empty_lines=end.empty_lines)
-            )
-            plain = cst.TrailingWhitespace(newline=end.first_line.newline)
-            end = end.with_changes(first_line=plain, empty_lines=[])
-        return call.with_changes(
-            args=[
-                *ahead,
-                last.with_changes(comma=comma),
-                argument.with_changes(comma=last.comma.with_changes(whitespace_after=end)),
-            ]
-        )
-    return call.with_changes(
-        args=[*ahead, last.with_changes(comma=comma), argument.with_changes(comma=last.comma)]
+    end = _behind(last)
+    gap: cst.BaseParenthesizableWhitespace = _SPACE
+    if isinstance(between, cst.ParenthesizedWhitespace) and isinstance(end, cst.ParenthesizedWhitespace):
+        # A comment behind the last argument stays behind it.
+        gap = between.with_changes(first_line=end.first_line, empty_lines=end.empty_lines)
+        end = _without_comments(end)
+    is_open = not isinstance(last.comma, cst.Comma)
+    comma = last.comma if isinstance(last.comma, cst.Comma) else cst.Comma()
+    last = last.with_changes(
+        comma=comma.with_changes(whitespace_after=gap), whitespace_after_arg=cst.SimpleWhitespace("")
+    )
+    return call.with_changes(args=[*ahead, last, _ending(argument, end, is_open=is_open)])
+
+
+def _in_own_parentheses(argument: cst.Arg) -> cst.Arg:
+    """An argument that can stand beside others: a generator may have the parentheses of its call."""
+    value = argument.value
+    if not isinstance(value, cst.GeneratorExp) or value.lpar:
+        return argument
+    return argument.with_changes(value=value.with_changes(lpar=[cst.LeftParen()], rpar=[cst.RightParen()]))
+
+
+def _between(call: cst.Call) -> cst.BaseParenthesizableWhitespace:
+    """What stands between the arguments of a call: a line end, if they have lines of their own."""
+    gap = _behind(call.args[-2]) if len(call.args) > 1 else call.whitespace_before_args
+    return _without_comments(gap) if isinstance(gap, cst.ParenthesizedWhitespace) else _SPACE
+
+
+def _without_comments(gap: cst.ParenthesizedWhitespace) -> cst.ParenthesizedWhitespace:
+    plain = cst.TrailingWhitespace(newline=gap.first_line.newline)
+    return gap.with_changes(first_line=plain, empty_lines=[])
+
+
+def _behind(argument: cst.Arg) -> cst.BaseParenthesizableWhitespace:
+    """What stands behind an argument and its comma, if any."""
+    comma = argument.comma
+    return comma.whitespace_after if isinstance(comma, cst.Comma) else argument.whitespace_after_arg
+
+
+def _ending(argument: cst.Arg, gap: cst.BaseParenthesizableWhitespace, *, is_open: bool) -> cst.Arg:
+    """An argument as the last one, with or without a comma."""
+    if is_open:
+        return argument.with_changes(comma=cst.MaybeSentinel.DEFAULT, whitespace_after_arg=gap)
+    return argument.with_changes(
+        comma=cst.Comma(whitespace_after=gap), whitespace_after_arg=cst.SimpleWhitespace("")
     )
 
 
 def without_arguments(call: Any, dropped: Sequence[cst.Arg], original: Any) -> Any:
     """A call, or the head of a class, without some arguments; what ends the list stays as it is."""
+    names = ("args",) if isinstance(call, cst.Call) else ("bases", "keywords")
+    given = [one for name in names for one in getattr(original, name)]
     changes = {}
-    for name in ("args",) if isinstance(call, cst.Call) else ("bases", "keywords"):
+    for name in names:
         before, now = getattr(original, name), getattr(call, name)
-        kept = [new for old, new in zip(before, now, strict=True) if not any(old is one for one in dropped)]
-        if kept and any(before[-1] is one for one in dropped):
-            last = now[-1]
-            kept[-1] = kept[-1].with_changes(comma=last.comma, whitespace_after_arg=last.whitespace_after_arg)
-        changes[name] = kept
+        changes[name] = [
+            new for old, new in zip(before, now, strict=True) if not any(old is one for one in dropped)
+        ]
+    ending = next((name for name in reversed(names) if changes[name]), None)
+    if ending is not None and any(given[-1] is one for one in dropped):
+        *ahead, last = changes[ending]
+        end = _behind(given[-1])
+        if has_comment(_behind(last)):
+            end = joined_gaps(_behind(last), end)
+        is_open = not isinstance(given[-1].comma, cst.Comma)
+        changes[ending] = [*ahead, _ending(last, end, is_open=is_open)]
     return call.with_changes(**changes)
 
 

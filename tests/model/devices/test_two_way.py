@@ -6,25 +6,17 @@ from collections.abc import Callable
 
 import pytest
 
-from tpulint.finding import Applicability, Edit, Finding, Fix, Span
-from tpulint.fixes import apply
-from tpulint.model.devices.two_way import apart, guarded_import, two_way
+from tests.rewriting import applied, fix_of, planned
+from tpulint.finding import Applicability, Finding, Fix, Span
+from tpulint.model.devices.two_way import apart, only_without_cuda, two_way
 from tpulint.model.module import Module
+from tpulint.plan import Change, Import, Kind
 
 Parse = Callable[[str], Module]
-#: What is replaced, and by what; text after `|` is inserted behind what is before it.
+#: The source of a node, and the code that replaces it.
 Replacement = tuple[str, str]
 
-ENABLE = "import torchax\n\ntorchax.enable_globally()\n"
-
-
-def edit(module: Module, old: str, new: str) -> Edit:
-    """The edit that replaces a part of the text, or inserts behind it where `new` begins with `|`."""
-    start = module.source.text.index(old)
-    span = Span(start, start + len(old))
-    if new.startswith("|"):
-        span, new = Span(span.end, span.end), new[1:]
-    return Edit(span, new, module.source.location(span.start), module.source.location(span.end))
+ENABLE = "import torchax\ntorchax.enable_globally()"
 
 
 def finding(module: Module, fix: Fix | None, at: str) -> Finding:
@@ -33,14 +25,19 @@ def finding(module: Module, fix: Fix | None, at: str) -> Finding:
     return Finding("app.py", found, found, "TPU000", "name", "text", Span(start, start + len(at)), "", fix)
 
 
-def converted(module: Module, *replacements: Replacement, at: str = "") -> str:
-    """The text with the fix applied in its form for both devices; "(shown)" if it has none."""
-    fix = Fix("change", tuple(edit(module, *one) for one in replacements), Applicability.SAFE)
-    kept = two_way(module, finding(module, fix, at))
+def changed(module: Module, *changes: Change, at: str = "") -> str:
+    """The text with a fix applied in its form for both devices; "(shown)" if it has none."""
+    kept = two_way(module, finding(module, fix_of(*changes), at))
     assert kept is not None
     if kept.applicability is Applicability.DISPLAY:
         return "(shown)"
-    return apply(module.source.text, [kept])[0]
+    return applied(module.source, *kept.rewrites, *kept.imports)
+
+
+def converted(module: Module, *replacements: Replacement, at: str = "") -> str:
+    """The text with nodes replaced in a form for both devices; "(shown)" if there is none."""
+    rewrites = [planned(module.source, old, Kind.REPLACE, new) for old, new in replacements]
+    return changed(module, *rewrites, at=at)
 
 
 @pytest.mark.parametrize(
@@ -126,18 +123,19 @@ def test_several_edits_of_one_statement_are_one_branch(parse: Parse) -> None:
     assert expected == converted(module, ("x.cuda", "x.jax"), ("y.cuda", "y.jax"))
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        'import torch\nx = y.cuda(); z = "cuda"\n',  # two statements on one line
-        "import torch\nwith torch.cuda.stream(s):\n    f('''a\nb''')\n",  # a string would change its text
-        "torch = 1\nx = y.cuda(); z = 1\n",
-    ],
-)
-def test_a_fix_without_a_form_for_both_is_only_shown(parse: Parse, text: str) -> None:
-    module = parse(text)
-    whole = text.rstrip("\n").partition("\n")[2]
-    assert "(shown)" == converted(module, (whole, "pass"))
+def test_a_fix_of_statements_that_share_their_line_is_only_shown(parse: Parse) -> None:
+    module = parse('import torch\nx = y.cuda(); z = "cuda"\n')
+    run = planned(module.source, "x = y.cuda()", Kind.REPLACE_RUN, "pass", "2")
+    assert "(shown)" == changed(module, run)
+    assert "(shown)" == converted(module, ("x = y.cuda()", "pass"))
+
+
+def test_a_string_of_several_lines_keeps_its_text_in_a_branch(parse: Parse) -> None:
+    block = "with torch.cuda.stream(s):\n    f('''a\nb''')"
+    expected = (
+        "import torch\nif torch.cuda.is_available():\n    with torch.cuda.stream(s):\n        f('''a\nb''')\n"
+    )
+    assert expected == converted(parse(f"import torch\n{block}\n"), (block, "pass"))
 
 
 def test_a_fix_is_only_shown_where_torch_means_something_else(parse: Parse) -> None:
@@ -152,7 +150,7 @@ def test_torch_is_imported_for_the_condition(parse: Parse) -> None:
 @pytest.mark.parametrize(
     ("before", "replacement"),
     [
-        ("x = y.view(-1)", ("view", "reshape")),
+        ("x = y.view(-1)", ("y.view", "y.reshape")),
         ("x = torch.cuda.device_count()", ("torch.cuda.device_count()", "torch.accelerator.device_count()")),
         ("x = 1", ("1", "1 if torch.cuda.is_available() else 'jax'")),
         ("if not torch.cuda.is_available():\n    x = 'cuda'", ("'cuda'", "'jax'")),
@@ -177,9 +175,9 @@ def test_a_fix_that_takes_nothing_from_cuda_stays_as_it_is(
     ],
 )
 def test_inserted_lines_run_without_cuda_alone(parse: Parse, before: str, after: str) -> None:
-    indent = "    " if before.startswith("def") else ""
     module = parse(f"import torch\n{before}")
-    assert f"import torch\n{after}" == converted(module, ("x = 1\n", f"|{indent}model = model.to('jax')\n"))
+    insertion = planned(module.source, "x = 1", Kind.INSERT_AFTER, "model = model.to('jax')")
+    assert f"import torch\n{after}" == changed(module, insertion)
 
 
 def test_a_line_inserted_in_front_of_a_statement_runs_without_cuda_alone(parse: Parse) -> None:
@@ -187,28 +185,31 @@ def test_a_line_inserted_in_front_of_a_statement_runs_without_cuda_alone(parse: 
     expected = (
         "import torch\ndef f():\n    if not torch.cuda.is_available():\n        y = y.to('jax')\n    x = 1\n"
     )
-    assert expected == converted(module, ("def f():\n    ", "|y = y.to('jax')\n    "))
+    assert expected == changed(module, planned(module.source, "x = 1", Kind.INSERT_BEFORE, "y = y.to('jax')"))
 
 
-@pytest.mark.parametrize("insertion", ["|@torchax.compile\n", "| + 'jax'"])
-def test_a_decorator_or_a_part_of_an_expression_cannot_be_inserted_on_a_condition(
-    parse: Parse, insertion: str
-) -> None:
+def test_a_decorator_cannot_be_added_on_a_condition(parse: Parse) -> None:
     module = parse("import torch\nx = 1\ndef f(): pass\n")
-    before = "x = 1\n" if insertion.startswith("|@") else "x = 1"
-    assert "(shown)" == converted(module, (before, insertion))
+    added = planned(module.source, "def f(): pass", Kind.ADD_DECORATOR, "torchax.compile")
+    assert "(shown)" == changed(module, added)
+
+
+def test_code_around_an_expression_is_put_there_without_cuda_alone(parse: Parse) -> None:
+    module = parse("import torch\nx = 1\n")
+    expected = "import torch\nx = 1 if torch.cuda.is_available() else 1 + 'jax'\n"
+    assert expected == changed(module, planned(module.source, "1", Kind.WRAP, "", " + 'jax'"))
 
 
 def test_a_context_of_cuda_is_entered_with_cuda_alone(parse: Parse) -> None:
-    """Edits that reach into another statement have no branch of their own."""
+    """Rewrites of several statements have no branch of their own."""
     module = parse("import torch\nwith torch.cuda.stream(s): f()\nx = 1\n")
     expected = (
         "import contextlib\n\nimport torch\n"
         "with torch.cuda.stream(s) if torch.cuda.is_available() else contextlib.nullcontext(): f()\nx = 1\n"
     )
-    edits = ("stream(s): f()\nx = 1", "'jax'")
-    assert expected == converted(module, edits, at="torch.cuda.stream(s)")
-    assert "(shown)" == converted(module, edits, at="f()")
+    replacements = [("f()", "g()"), ("1", "'jax'")]
+    assert expected == converted(module, *replacements, at="torch.cuda.stream(s)")
+    assert "(shown)" == converted(module, *replacements, at="f()")
 
 
 def test_imports_of_torchax_are_guarded(parse: Parse) -> None:
@@ -217,34 +218,35 @@ def test_imports_of_torchax_are_guarded(parse: Parse) -> None:
         "import torch\n\nif not torch.cuda.is_available():\n    import torchax\n"
         "x = y.cuda() if torch.cuda.is_available() else y.to('jax')\n"
     )
-    assert expected == converted(module, ("import torch\n", "|import torchax\n"), ("y.cuda()", "y.to('jax')"))
+    moved = planned(module.source, "y.cuda()", Kind.REPLACE, "y.to('jax')")
+    assert expected == changed(module, Import("import torchax"), moved)
 
 
 def test_a_guarded_import_joins_the_guard_that_is_there(parse: Parse) -> None:
     guard = "if not torch.cuda.is_available():\n    import torchax\n"
     module = parse(f"import torch\n\n{guard}x = 1\n")
-    added = guarded_import(module, "torchax.enable_globally()\n")
-    text, _ = apply(module.source.text, [Fix("", (added,), Applicability.SAFE)])
-    assert f"import torch\n\n{guard}    torchax.enable_globally()\nx = 1\n" == text
-    kept = two_way(module, finding(module, Fix("add", (added,), Applicability.SAFE), "x = 1"))
-    assert kept is not None and (added,) == kept.edits
+    added = only_without_cuda(module, Import("torchax.enable_globally()"))
+    expected = f"import torch\n\n{guard}    torchax.enable_globally()\nx = 1\n"
+    assert expected == applied(module.source, added)
+    kept = two_way(module, finding(module, fix_of(added), "x = 1"))
+    assert kept is not None and (added,) == kept.imports
 
 
 def test_a_guarded_import_stands_above_what_needs_torchax(parse: Parse) -> None:
     module = parse("import torch\nx = torch.device('jax')\nimport os\n")
-    text, _ = apply(module.source.text, [Fix("", (guarded_import(module, ENABLE),), Applicability.SAFE)])
     expected = (
         "import torch\n\n"
         "if not torch.cuda.is_available():\n"
         "    import torchax\n    torchax.enable_globally()\n"
         "x = torch.device('jax')\nimport os\n"
     )
-    assert expected == text
+    assert expected == applied(module.source, only_without_cuda(module, Import(ENABLE)))
 
 
 def test_no_fix_and_one_that_serves_cuda_are_left_alone(parse: Parse) -> None:
     module = parse("import torch\nx = y.cuda()\n")
-    serves = Fix("use", (edit(module, "y.cuda()", "'jax'"),), Applicability.SAFE, serves_cuda=True)
+    rewrite = planned(module.source, "y.cuda()", Kind.REPLACE, "'jax'")
+    serves = Fix("use", (rewrite,), Applicability.SAFE, serves_cuda=True)
     assert two_way(module, finding(module, None, "x")) is None
     assert serves == two_way(module, finding(module, serves, "x"))
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tpulint.finding import Span
+from tests.rewriting import applied
 from tpulint.model.module import Module
 from tpulint.model.names.scopes import Scope
 from tpulint.model.training.behind import kept_behind
@@ -15,13 +15,6 @@ from tpulint.model.training.sharing import put_apart
 
 Parse = Callable[[str], Module]
 FindStatement = Callable[..., tuple[ast.stmt, Scope]]
-
-
-def applied(module: Module, edits: list[tuple[Span, str]]) -> str:
-    text = module.source.text
-    for span, content in sorted(edits, reverse=True):
-        text = text[: span.start] + content + text[span.end :]
-    return text
 
 
 @pytest.mark.parametrize(
@@ -40,9 +33,9 @@ def test_statements_get_rows_of_their_own(
     parse: Parse, find_statement: FindStatement, before: str, after: str
 ) -> None:
     module = parse(before)
-    edits = put_apart(module, [find_statement(module, "loss")[0]])
-    assert edits is not None
-    assert after == applied(module, edits)
+    rewrites = put_apart(module, [find_statement(module, "loss")[0]])
+    assert rewrites is not None
+    assert after == applied(module.source, *rewrites)
 
 
 @pytest.mark.parametrize("text", ["loss = f(a)\n", "a = 1\nloss = f(a)\n", "a = 1; b = 2\nloss = f(a)\n"])
@@ -87,7 +80,7 @@ def test_a_statement_that_only_keeps_a_number_leaves_its_autocast_block(
 ) -> None:
     module = parse(before)
     blocks = [node for node in ast.walk(module.source.tree) if isinstance(node, ast.With)]
-    assert after == applied(module, kept_behind(module, blocks, {"loss"}))
+    assert after == applied(module.source, *kept_behind(module, blocks, {"loss"}))
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,8 @@ import pytest
 
 from tpulint.model.module import Module
 from tpulint.model.training.losses import backward_calls
-from tpulint.model.training.placing import Moved
 from tpulint.model.training.steps import NOT_FOUND, SHARED_LINE
+from tpulint.plan import Kind, Rewrite
 
 Parse = Callable[[str], Module]
 Outline = Callable[[Module], str]
@@ -39,8 +39,9 @@ def test_two_losses_of_a_file_get_different_names(parse: Parse) -> None:
         "def g(model, x):\n    loss = model(x).exp() * 2\n    loss.backward()\n"
     )
     steps = [module.training_steps.of(loss, scope) for loss, scope in backward_calls(module)]
-    calls = [one.call for step in steps for one in step.moved() if isinstance(one, Moved)]
-    assert ["    loss = compute_loss(model, x)", "    loss = compute_loss_in_g(model, x)"] == calls
+    rewrites = [one for step in steps for one in step.moved() if isinstance(one, Rewrite)]
+    calls = [one.code[0] for one in rewrites if one.kind is Kind.REPLACE_RUN]
+    assert ["loss = compute_loss(model, x)", "loss = compute_loss_in_g(model, x)"] == calls
 
 
 def test_windows_line_endings_are_kept(parse: Parse, outline: Outline) -> None:

@@ -12,6 +12,7 @@ from tpulint.model.names.scopes import Scope
 from tpulint.model.training.losses import backward_calls
 from tpulint.model.training.regions import Obstacle, Region
 from tpulint.model.training.steps import Step
+from tpulint.plan import Kind
 
 Parse = Callable[[str], Module]
 ParseProject = Callable[[Mapping[str, str]], dict[str, Module]]
@@ -152,7 +153,8 @@ def test_gradients_that_a_script_asks_for(parse: Parse, find: Find) -> None:
     assert ["out = model(x).exp()", "grads = torch.autograd.grad(out, x)"] == texts(ending.region.statements)
     moved = ending.moved()
     assert not isinstance(moved, str)
-    assert ["grads = compute_grads(model, x)"] == [one.call for one in moved]
+    calls = [one.code[0] for one in moved if one.kind is Kind.REPLACE_RUN]
+    assert ["grads = compute_grads(model, x)"] == calls
 
 
 @pytest.mark.parametrize(
@@ -168,7 +170,8 @@ def test_a_loss_whose_gradient_is_asked_for_further_down_is_moved_with_it(
     )
     moved = step_of(module, 0).moved()
     assert not isinstance(moved, str)
-    assert [expected] == [one.definition.partition("def ")[2].partition("(")[0] for one in moved]
+    heads = [one.code[0] for one in moved if one.kind is Kind.OUTLINE]
+    assert [expected] == [head.partition("def ")[2].partition("(")[0] for head in heads]
 
 
 LEARNER = (
@@ -199,23 +202,23 @@ def test_a_loss_that_a_differentiated_function_gave_to_another_file(parse_projec
 @pytest.mark.parametrize(
     ("body", "expected"),
     [
-        ("loss = model(x).exp(); n = 1\nloss.backward()", ["\n    "]),
+        ("loss = model(x).exp(); n = 1\nloss.backward()", [Kind.SPLIT]),
         ("loss = model(x).exp()\nloss.backward()", None),
         ("loss.backward()", None),
     ],
 )
 def test_rows_of_their_own_for_the_statements_of_a_loss(
-    step: Callable[[str], Step], body: str, expected: list[str] | None
+    step: Callable[[str], Step], body: str, expected: list[Kind] | None
 ) -> None:
-    edits = step(body).put_apart()
-    assert expected == ([text for _, text in edits] if edits is not None else None)
+    rewrites = step(body).put_apart()
+    assert expected == ([one.kind for one in rewrites] if rewrites is not None else None)
 
 
 def test_statements_that_only_keep_numbers_leave_the_autocast_block(step: Callable[[str], Step]) -> None:
     one = step(
         "with torch.autocast('cuda'):\n    loss = model(x).exp()\n    self.n += loss.item()\nloss.backward()"
     )
-    assert ["    "] == [text for _, text in one.kept_behind()]
+    assert [(Kind.MOVE_OUT, ("1",))] == [(rewrite.kind, rewrite.code) for rewrite in one.kept_behind()]
     assert [] == step("loss.backward()").kept_behind()
 
 

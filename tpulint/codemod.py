@@ -26,7 +26,7 @@ from tpulint.engine.run import as_units, read
 from tpulint.finding import Applicability, Fix
 from tpulint.invocation import asked_for
 from tpulint.registry import rules
-from tpulint.rewrite.apply import RefusedError
+from tpulint.rewrite.tree import RefusedError
 from tpulint.settings import Selectors, Settings, load
 from tpulint.source import SourceError
 

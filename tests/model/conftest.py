@@ -10,7 +10,6 @@ import pytest
 
 from tests.rewriting import applied
 from tpulint.engine.run import as_units
-from tpulint.model.belief import scope_of
 from tpulint.model.module import Module
 from tpulint.model.names.scopes import Scope
 from tpulint.model.tracing.reach import link
@@ -51,7 +50,7 @@ def find() -> Callable[..., tuple[ast.expr, Scope]]:
         nodes = [node for node in ast.walk(module.source.tree) if isinstance(node, ast.expr)]
         nodes.sort(key=lambda node: (node.lineno, node.col_offset))
         node = [node for node in nodes if ast.unparse(node) == wanted][occurrence]
-        return node, scope_of(module, node)
+        return node, module.scope_of(node)
 
     return find
 
@@ -64,7 +63,7 @@ def find_statement() -> Callable[..., tuple[ast.stmt, Scope]]:
         nodes = [node for node in ast.walk(module.source.tree) if isinstance(node, ast.stmt)]
         nodes.sort(key=lambda node: (node.lineno, node.col_offset))
         node = [node for node in nodes if ast.unparse(node).startswith(start)][occurrence]
-        return node, scope_of(module, node)
+        return node, module.scope_of(node)
 
     return find_statement
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tpulint.engine.run import as_units
-from tpulint.model.belief import line_belief, scope_of, subjects
+from tpulint.model.belief import line_belief, subjects
 from tpulint.model.module import Module
 from tpulint.model.tracing.reach import link
 from tpulint.source import Source
@@ -31,7 +31,7 @@ def test_index_gives_each_node_the_scope_it_lies_in(path: Path) -> None:
     assert places
     for node, scope in places:
         assert isinstance(node, ast.expr | ast.stmt)
-        assert scope is scope_of(module, node), f"line {node.lineno}: {ast.unparse(node)}"
+        assert scope is module.scope_of(node), f"line {node.lineno}: {ast.unparse(node)}"
 
 
 TEXT = """\

@@ -30,7 +30,12 @@ NAMESPACES: dict[str, type] = {
     "program": Program,
     "rewrite": Rewriting,
 }
-MODULES = ("tpulint.rules_api", "tpulint.rules_api.results", "tpulint.rules_api.syntax")
+MODULES = (
+    "tpulint.rules_api",
+    "tpulint.rules_api.matchers",
+    "tpulint.rules_api.results",
+    "tpulint.rules_api.syntax",
+)
 EXPORTED = [getattr(module, name) for module in (rules_api, results) for name in module.__all__]
 
 

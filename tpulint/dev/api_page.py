@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Iterator
 from pathlib import Path
 
-from tpulint.rules_api import Context, syntax
+from tpulint.rules_api import Context, matchers, syntax
 from tpulint.rules_api.devices import Devices
 from tpulint.rules_api.names import Names
 from tpulint.rules_api.program import Program
@@ -31,6 +31,7 @@ _HEAD = """\
 
 A handler of a rule gets a node of the syntax tree and a context `ctx`, which stands for one location in one
 file.
+A handler that is registered for a pattern gets the node of LibCST.
 [writing-rules.md](writing-rules.md) shows a complete rule.
 """
 _TABLE = "| call | answer |\n| --- | --- |\n"
@@ -44,6 +45,13 @@ def render() -> str:
         parts.append(f"## `{name}`\n\n{doc}\n\n{_TABLE}{''.join(_rows(cls))}")
     functions = "".join(_row(name, getattr(syntax, name)) for name in syntax.__all__)
     parts.append(f"## `tpulint.rules_api.syntax`\n\nFunctions that need no context.\n\n{_TABLE}{functions}")
+    functions = "".join(
+        _row(one.__name__, one) for one in (matchers.matches, matchers.extract, matchers.findall)
+    )
+    parts.append(
+        "## `tpulint.rules_api.matchers`\n\nThe names of `libcst.matchers`, for patterns, and functions that "
+        f"compare nodes of LibCST with patterns.\n\n{_TABLE}{functions}"
+    )
     return "\n".join(parts)
 
 

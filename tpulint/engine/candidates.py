@@ -1,4 +1,4 @@
-"""Which places of a file each handler of a rule is shown."""
+"""Which nodes of a file each handler of a rule is called with."""
 
 from __future__ import annotations
 
@@ -7,23 +7,26 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from typing import NamedTuple
 
+from tpulint.engine.matching import Match, matches
 from tpulint.model.names.index import Index, Place
-from tpulint.model.names.scopes import Scope
 from tpulint.model.syntax.parsed_file import ParsedFile
 from tpulint.registry import rules
 from tpulint.rules_api import Rule
+from tpulint.rules_api.pattern import Pattern
 from tpulint.rules_api.rule import Handler
 
 
 class _Asking(NamedTuple):
     """All handlers, and which of them want what by their numbers.
 
-    `wanted` lists them by the kind of names that they go by and by name; `always` are those that go by none.
+    `wanted` lists them by the kind of names that they go by and by name; `always` are those that go by none,
+    and `patterns` those that go by patterns.
     """
 
     handlers: list[tuple[Rule, Handler]]
     always: list[int]
     wanted: dict[str, dict[str, set[int]]]
+    patterns: dict[int, Pattern]
 
 
 def concerned(module: ParsedFile) -> Iterator[tuple[Rule, Handler]]:
@@ -37,14 +40,21 @@ def concerned(module: ParsedFile) -> Iterator[tuple[Rule, Handler]]:
         names = asking.wanted[kind]
         for name in listed.keys() & names.keys():
             found |= names[name]
+    text = module.source.text
+    found |= {number for number, pattern in asking.patterns.items() if pattern.may_be_in(text)}
     return (asking.handlers[number] for number in sorted(found))
 
 
-def candidates(module: ParsedFile, handler: Handler) -> Iterator[tuple[ast.AST, Scope]]:
-    """The places that a handler wants to see, traced or not."""
-    for place in _places(module, handler):
-        if handler.where is None or handler.where(place[0]):
-            yield place
+def candidates(module: ParsedFile, handler: Handler) -> Iterator[Match]:
+    """The nodes that a handler wants to see, traced or not."""
+    if handler.pattern is not None:
+        patterns = _asking(rules()).patterns.values()
+        found = matches(module, handler.pattern, list(dict.fromkeys([*patterns, handler.pattern])))
+    else:
+        found = [Match(node, scope, node) for node, scope in _places(module, handler)]
+    for match in found:
+        if handler.where is None or handler.where(match.node):
+            yield match
 
 
 def _listings(index: Index) -> Iterator[tuple[str, Mapping[str, object]]]:
@@ -62,8 +72,12 @@ def _asking(known: tuple[Rule, ...]) -> _Asking:
         [(rule, handler) for rule in known for handler in rule.handlers],
         [],
         {kind: {} for kind in ("Call", "Attribute", "Constant", "passing")},
+        {},
     )
     for number, (_, handler) in enumerate(asking.handlers):
+        if handler.pattern is not None:
+            asking.patterns[number] = handler.pattern
+            continue
         names = handler.passing or handler.named
         if not names or callable(names):
             asking.always.append(number)

@@ -14,10 +14,10 @@ from dataclasses import dataclass, replace
 
 from tpulint.engine.budget import OverBudget, budget
 from tpulint.engine.candidates import candidates, concerned
+from tpulint.engine.matching import Match
 from tpulint.finding import FileError, Finding, Span
 from tpulint.model.devices.two_way import apart, two_way
 from tpulint.model.module import Module
-from tpulint.model.names.scopes import Scope
 from tpulint.model.project.facts import ModuleFacts
 from tpulint.model.project.project import ProjectFacts
 from tpulint.model.project.reads import Answers, Read, RecordedProject
@@ -187,28 +187,28 @@ def everything_found(module: Module, found: dict[Finding, None] | None = None) -
     """
     found = {} if found is None else found
     for rule, handler in concerned(module):
-        for node, scope in candidates(module, handler):
-            if not handler.traced or module.trace_path(scope) is not None:
-                found.update(dict.fromkeys(asked(rule, handler, node, scope, module)))
+        for match in candidates(module, handler):
+            if not handler.traced or module.trace_path(match.scope) is not None:
+                found.update(dict.fromkeys(asked(rule, handler, match, module)))
     spared = list(apart(module)) if found else []
     return {
         f: None for f in found if not any(s.start <= f.span.start and f.span.end <= s.end for s in spared)
     }
 
 
-def asked(rule: Rule, handler: Handler, node: ast.AST, scope: Scope, module: Module) -> list[Finding]:
-    """What a handler finds at a place; where the runtime handles it, only what has a fix.
+def asked(rule: Rule, handler: Handler, match: Match, module: Module) -> list[Finding]:
+    """What a handler finds at a node; where the runtime handles it, only what has a fix.
 
     Raises:
         RuleError: when it fails.
     """
-    ctx = Context(rule, module, scope)
+    ctx = Context(rule, module, match.scope)
     try:
-        found = list(handler.check(node, ctx))
+        found = list(handler.check(match.given, ctx))
     except RecursionError:
         raise
     except Exception as error:
-        raise RuleError(_failure(rule, node, error)) from error
+        raise RuleError(_failure(rule, match.node, error)) from error
     if (
         handler.handled
         and any(one.fix is None for one in found)

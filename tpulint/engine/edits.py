@@ -16,8 +16,8 @@ def edits_of(findings: Sequence[Finding], contents: Mapping[str, bytes]) -> Edit
         findings: what was found.
         contents: the bytes of files that are not to be read from disk, by path.
     """
-    from tpulint.rewrite.apply import RefusedError  # LibCST is imported only where something is rewritten
     from tpulint.rewrite.render import Rendering
+    from tpulint.rewrite.tree import RefusedError  # LibCST is imported only where something is rewritten
 
     fixes: dict[str, dict[Fix, None]] = {}
     for finding in findings:

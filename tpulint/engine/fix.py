@@ -265,10 +265,8 @@ def fix_once(unit: Unit, findings: Sequence[Finding]) -> tuple[Unit, Mapping[Fix
 def _attempt(
     unit: Unit, source: Source, codes: Mapping[Fix, str]
 ) -> tuple[Unit, Mapping[Fix, str]] | FileError | None:
-    from tpulint.rewrite.apply import (  # LibCST is imported only where something is rewritten
-        File,
-        RefusedError,
-    )
+    from tpulint.rewrite.apply import File  # LibCST is imported only where something is rewritten
+    from tpulint.rewrite.tree import RefusedError
 
     try:
         text, taken = File(source, codes).apply(codes)

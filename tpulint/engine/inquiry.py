@@ -118,7 +118,8 @@ def _said(module: Module, row: int, settings: Settings) -> Iterator[Said]:
 def _silences(module: Module, row: int, speakers: Collection[str]) -> Iterator[Silence]:
     """What rules other than the speakers made of the places on a row."""
     for rule, handler in concerned(module):
-        for node, scope in candidates(module, handler) if rule.code not in speakers else ():
+        for match in candidates(module, handler) if rule.code not in speakers else ():
+            node, scope = match.node, match.scope
             if not isinstance(node, ast.expr | ast.stmt) or node.lineno != row:
                 continue
             location = module.source.location(module.source.span(node).start)
@@ -129,7 +130,7 @@ def _silences(module: Module, row: int, speakers: Collection[str]) -> Iterator[S
             found: list[Finding] = []
 
             def ask() -> None:
-                found.extend(asked(rule, handler, node, scope, module))  # noqa: B023
+                found.extend(asked(rule, handler, match, module))  # noqa: B023
 
             module.handled.clear()
             condition = deciding_condition(handler, ask)

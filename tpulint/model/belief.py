@@ -13,7 +13,7 @@ from tpulint.model.project.trace_path import TracePath
 from tpulint.model.syntax.parsed_file import ParsedFile
 from tpulint.model.values.kinds import UNKNOWN, Instance, Kind, Several, Tensor
 from tpulint.model.values.typed_file import TypedFile
-from tpulint.source import decorators, first_row
+from tpulint.source import first_row
 
 #: Expressions that are worth a word.
 _TOLD = (ast.Name, ast.Attribute, ast.Call, ast.Subscript, ast.Compare, ast.BinOp, ast.BoolOp)
@@ -68,7 +68,7 @@ def _beliefs(module: TypedFile, row: int) -> Iterator[Belief]:
                 kind = flow.initial.get(argument.arg, UNKNOWN)
                 yield _belief(module, module.source.span(argument).start, argument.arg, kind, None)
     for node in _starting(module.source.tree, row):
-        belief = belief_of(module, node, scope_of(module, node))
+        belief = belief_of(module, node, module.scope_of(node))
         stored = isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
         if belief.kind is not UNKNOWN or not (stored or belief.name == belief.text):
             yield belief
@@ -113,34 +113,6 @@ def subjects(module: ParsedFile, node: ast.AST, scope: Scope) -> list[ast.expr]:
             return arguments
         case _:
             return []
-
-
-def scope_of(module: TypedFile, node: ast.expr | ast.stmt) -> Scope:
-    """The scope in which a node's names are looked up."""
-    scope, waiting = module.index.module, [*module.index.module.children]
-    while waiting:
-        inner = waiting.pop()
-        if _opens_around(inner, node):
-            scope, waiting = inner, [*inner.children]
-    return scope
-
-
-def _opens_around(scope: Scope, node: ast.expr | ast.stmt) -> bool:
-    match scope.node:
-        case ast.Lambda(body=body):
-            return _holds(body, body, node)
-        case ast.FunctionDef(body=body) | ast.AsyncFunctionDef(body=body) | ast.ClassDef(body=body):
-            return _holds((decorators(body[0]) or body)[0], body[-1], node)
-        case ast.ListComp() | ast.SetComp() | ast.GeneratorExp() | ast.DictComp() as outer:
-            first_iterated = outer.generators[0].iter
-            if outer is node or _holds(first_iterated, first_iterated, node):
-                return False
-            return _holds(outer, outer, node)
-    return False
-
-
-def _holds(first: ast.expr | ast.stmt, last: ast.expr | ast.stmt, node: ast.expr | ast.stmt) -> bool:
-    return (first.lineno, first.col_offset) <= (node.lineno, node.col_offset) and _end(node) <= _end(last)
 
 
 def _end(node: ast.expr | ast.stmt) -> tuple[int, int]:

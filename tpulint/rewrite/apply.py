@@ -14,9 +14,9 @@ from tpulint.plan import Kind, NodePath, Rewrite
 from tpulint.rewrite.blocks import Planned, lines_of, rebuilt
 from tpulint.rewrite.code import Reader, Statement, UnwritableError, as_statement
 from tpulint.rewrite.expressions import chosen, rewritten, without_arguments
-from tpulint.rewrite.fold import Folded
 from tpulint.rewrite.imports import with_imports
 from tpulint.rewrite.locate import Chain, NotLocatedError, locate
+from tpulint.rewrite.tree import RefusedError, Tree
 from tpulint.source import Source
 
 _STATEMENTS = frozenset(
@@ -40,11 +40,7 @@ _BESIDE = frozenset({Kind.INSERT_AFTER, Kind.INSERT_BEFORE, Kind.REPLACE})
 _NOT_POSSIBLE = (NotLocatedError, UnwritableError, cst.CSTValidationError)
 
 
-class RefusedError(ValueError):
-    """A file whose text LibCST does not give back, or a rewrite that cannot be carried out."""
-
-
-class File:
+class File(Tree):
     """A file as a LibCST tree.
 
     Args:
@@ -56,17 +52,8 @@ class File:
     """
 
     def __init__(self, source: Source, fixes: Iterable[Fix]) -> None:
-        self.source = source
         rewrites = [one for fix in fixes for one in fix.rewrites]
-        folded = Folded(source, [path for one in rewrites for path in (one.path, *one.parts)])
-        #: Gives code of the tree what was folded away.
-        self.unfolded = folded.unfolded
-        try:
-            self.module = cst.parse_module(folded.text)
-        except (cst.ParserSyntaxError, RecursionError) as error:
-            raise RefusedError(f"LibCST does not parse it: {error}") from error
-        if folded.text.endswith("\r"):  # LibCST does not see that the last line ends
-            self.module = self.module.with_changes(has_trailing_newline=True)
+        super().__init__(source, [path for one in rewrites for path in (one.path, *one.parts)])
         if self.unfolded(self.module.code) != source.text:
             raise RefusedError("LibCST does not write it as it is")
         self._reader = Reader(self.module)

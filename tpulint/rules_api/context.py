@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Iterator
 from functools import cached_property
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from tpulint.finding import Finding, Fix, Location, Related, Span
 from tpulint.model.module import Module
@@ -145,6 +145,26 @@ class Context:
     def function_body(self) -> list[ast.stmt]:
         """The statements of the enclosing function, or of the file."""
         return body_around(self._module, self.scope)
+
+    # nodes of LibCST, which handlers with patterns get
+
+    def node(self, given: Any) -> Any:
+        """The node of `ast` for a node of LibCST that a pattern matched, or for a part of it.
+
+        Raises:
+            LookupError: for a node of LibCST that `ast` does not have, such as a comma.
+        """
+        from tpulint.rewrite.tree import Tree  # LibCST is imported where there is a node of it
+
+        tree: Tree = self._module.answers[Tree]
+        return tree.node(given)
+
+    def code(self, given: Any) -> str:
+        """The source of a node of LibCST, also of a new or changed one."""
+        from tpulint.rewrite.tree import Tree
+
+        tree: Tree = self._module.answers[Tree]
+        return tree.code(given)
 
     # findings
 

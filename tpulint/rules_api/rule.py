@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from tpulint.finding import Applicability, Finding
+from tpulint.rules_api.pattern import Pattern, pattern_of
 
 DOCS = "https://github.com/tpulint/tpulint/blob/main/docs/rules"
 
@@ -29,6 +30,7 @@ class Handler:
     `traced` places to code that tracing reaches.
     `handled` names what the runtime handles (see `Program.runtime_handles`): where it does, only findings
     with a fix are reported.
+    A handler with a `pattern` wants the nodes of LibCST that match it, whatever their type.
     """
 
     node: type[ast.AST]
@@ -38,6 +40,7 @@ class Handler:
     traced: bool
     check: Check
     handled: str = ""
+    pattern: Pattern | None = None
 
 
 class Rule:
@@ -88,7 +91,7 @@ class Rule:
 
     def on(
         self,
-        node: type[ast.AST],
+        node: object,
         *,
         named: Iterable[str] | Callable[[str], bool] = (),
         passing: Iterable[str] = (),
@@ -96,11 +99,31 @@ class Rule:
         traced: bool = False,
         handled: str = "",
     ) -> Callable[[_C], _C]:
-        """Register a generator of findings; see `Handler`. `ast.Module` is asked once per file."""
+        """Register a generator of findings; see `Handler`.
+
+        Args:
+            node: a type of nodes of `ast`, or a pattern of `libcst.matchers` or of
+                `tpulint.rules_api.matchers`. `ast.Module` is asked once per file.
+            named: see `Handler`; a pattern says itself which names a file must have.
+            passing: see `Handler`; not for patterns.
+            where: a condition on the node of `ast`.
+            traced: whether only code counts that tracing reaches.
+            handled: see `Handler`.
+
+        Raises:
+            TypeError: for what is neither, and for a pattern with `named` or `passing`.
+        """
+        pattern = None
+        if not (isinstance(node, type) and issubclass(node, ast.AST)):
+            pattern, node = pattern_of(node), ast.AST
+            if named or passing:
+                raise TypeError("a pattern says itself which names a file must have")
+        kind = node
 
         def register(check: _C) -> _C:
             names = named if callable(named) else frozenset(named)
-            self.handlers.append(Handler(node, names, frozenset(passing), where, traced, check, handled))
+            passed = frozenset(passing)
+            self.handlers.append(Handler(kind, names, passed, where, traced, check, handled, pattern))
             return check
 
         return register

@@ -37,9 +37,14 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from tpulint.rules_api import Applicability, Context, Finding, Rule
+from tpulint.rules_api import matchers as m
 from tpulint.rules_api.syntax import is_name
+
+if TYPE_CHECKING:
+    import libcst as cst
 
 rule = Rule(
     "TPU209", "exception handler for CUDA out-of-memory errors", module=__name__, fix=Applicability.UNSAFE
@@ -57,35 +62,40 @@ _CAUGHT = frozenset(
 _TEXT = "out of memory"
 
 
-@rule.on(ast.Attribute, named={"OutOfMemoryError"})
-def handler(node: ast.Attribute, ctx: Context) -> Iterator[Finding]:
-    name = ctx.names.qualified(node)
-    if name not in _ERRORS:
-        return
-    outer = ctx.parent(node)
-    others = outer.elts if isinstance(outer, ast.Tuple) else []
-    around = ctx.parent(outer) if isinstance(outer, ast.Tuple) else outer
-    if not isinstance(around, ast.ExceptHandler) or _is_caught_too(around, others, ctx):
+_ERROR = m.Attribute(attr=m.Name("OutOfMemoryError"))
+_AMONG = m.Tuple([m.ZeroOrMore(), m.Element(_ERROR), m.ZeroOrMore()])
+
+
+@rule.on(m.ExceptHandler(type=_ERROR | _AMONG))
+def handler(found: cst.ExceptHandler, ctx: Context) -> Iterator[Finding]:
+    caught = ctx.node(found)
+    if any(ctx.names.qualified(item) in _CAUGHT for item in _types(ctx.parent(caught))):
         return
     imports = ctx.rewrite.imports("import jax")
-    fix = None
-    if imports is not None:
-        both = f"{ctx.text(node)}, jax.errors.JaxRuntimeError"
-        edit = ctx.rewrite.replace(node, both if others else f"({both})")
-        title = "add `jax.errors.JaxRuntimeError` to the exceptions of this `except`"
-        fix = ctx.rewrite.fix(title, edit, *imports, applicability=Applicability.UNSAFE)
-    message = f"`{name}` is never raised on TPU: JAX raises `jax.errors.JaxRuntimeError` if memory runs out"
-    yield ctx.finding(node, message, fix)
+    for node in _types(caught):
+        name = ctx.names.qualified(node)
+        if name not in _ERRORS or not isinstance(node, ast.Attribute):
+            continue
+        fix = None
+        if imports is not None:
+            both = f"{ctx.text(node)}, jax.errors.JaxRuntimeError"
+            edit = ctx.rewrite.replace(node, f"({both})" if node is caught.type else both)
+            title = "add `jax.errors.JaxRuntimeError` to the exceptions of this `except`"
+            fix = ctx.rewrite.fix(title, edit, *imports, applicability=Applicability.UNSAFE)
+        message = (
+            f"`{name}` is never raised on TPU: JAX raises `jax.errors.JaxRuntimeError` if memory runs out"
+        )
+        yield ctx.finding(node, message, fix)
 
 
-def _is_caught_too(handler: ast.ExceptHandler, others: list[ast.expr], ctx: Context) -> bool:
-    """Whether a handler of the same `try` also catches JAX's exception."""
-    outer = ctx.parent(handler)
-    types = list(others)
-    for other in outer.handlers if isinstance(outer, ast.Try) else ():
-        if other is not handler and other.type is not None:
-            types += other.type.elts if isinstance(other.type, ast.Tuple) else [other.type]
-    return any(ctx.names.qualified(item) in _CAUGHT for item in types)
+def _types(node: ast.AST | None) -> list[ast.expr]:
+    """The exceptions that a handler, or all handlers of a `try`, catch by name."""
+    handlers = node.handlers if isinstance(node, ast.Try | ast.TryStar) else [node]
+    found: list[ast.expr] = []
+    for one in handlers:
+        if isinstance(one, ast.ExceptHandler) and one.type is not None:
+            found += one.type.elts if isinstance(one.type, ast.Tuple) else [one.type]
+    return found
 
 
 def _searches(node: ast.Compare) -> bool:
@@ -117,7 +127,6 @@ def _exception(node: ast.expr, ctx: Context) -> str | None:
     """The variable of an `except` around the code that may hold JAX's exception; None if there is none."""
     for outer in ctx.ancestors(node):
         if isinstance(outer, ast.ExceptHandler):
-            types = outer.type.elts if isinstance(outer.type, ast.Tuple) else [outer.type]
-            broad = any(item is not None and ctx.names.qualified(item) in _CAUGHT for item in types)
+            broad = any(ctx.names.qualified(item) in _CAUGHT for item in _types(outer))
             return outer.name if broad else None
     return None

@@ -39,9 +39,14 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from tpulint.knowledge.waiting import WAIT_FOR_ALL
 from tpulint.rules_api import Applicability, Context, Finding, Fix, Rule
+from tpulint.rules_api import matchers as m
+
+if TYPE_CHECKING:
+    import libcst as cst
 
 rule = Rule("TPU201", "`torch.cuda.synchronize()` call", module=__name__, fix=Applicability.UNSAFE)
 
@@ -52,7 +57,19 @@ _STREAMS = ("torch.cuda.current_stream", "torch.cuda.default_stream")
 
 @rule.on(ast.Call, named={"synchronize"})
 def synchronize(call: ast.Call, ctx: Context) -> Iterator[Finding]:
-    if not _is_synchronize(call, ctx) or _waits_for_events(call, ctx):
+    if ctx.names.qualified(call.func) in _EVERYTHING:
+        yield from _waiting(call, ctx)
+
+
+@rule.on(m.Call(func=m.Attribute(value=m.Call(), attr=m.Name("synchronize"))))
+def of_stream(found: cst.Call, ctx: Context) -> Iterator[Finding]:
+    call = ctx.node(found)
+    if ctx.names.qualified(call.func.value.func) in _STREAMS:
+        yield from _waiting(call, ctx)
+
+
+def _waiting(call: ast.Call, ctx: Context) -> Iterator[Finding]:
+    if _waits_for_events(call, ctx):
         return
     message = "`torch.cuda.synchronize()` never waits for the TPU: it raises, or a check for CUDA skips it"
     if ctx.names.qualified(call.func) == "torch.accelerator.synchronize":
@@ -86,15 +103,6 @@ def _waits_for_events(call: ast.Call, ctx: Context) -> bool:
         isinstance(part, ast.Attribute) and part.attr in ("Event", "elapsed_time", "record")
         for part in inside
     )
-
-
-def _is_synchronize(call: ast.Call, ctx: Context) -> bool:
-    """Whether the call waits for all CUDA work, or for the current CUDA stream."""
-    name = ctx.names.qualified(call.func)
-    if name is not None:
-        return name in _EVERYTHING
-    stream = call.func.value if isinstance(call.func, ast.Attribute) else None
-    return isinstance(stream, ast.Call) and ctx.names.qualified(stream.func) in _STREAMS
 
 
 def _block_until_ready(call: ast.Call, ctx: Context) -> Fix | None:

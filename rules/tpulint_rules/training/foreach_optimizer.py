@@ -20,10 +20,14 @@ The optimizer then updates one tensor at a time, which gives the same results.
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from tpulint.rules_api import Applicability, Context, Finding, Rule
+from tpulint.rules_api import matchers as m
+
+if TYPE_CHECKING:
+    import libcst as cst
 
 rule = Rule(
     "TPU643",
@@ -34,21 +38,17 @@ rule = Rule(
 )
 
 _WAYS = frozenset({"foreach", "fused"})
+_ASKED = m.Arg(keyword=m.Name("foreach") | m.Name("fused"), value=m.Name("True"))
 
 
-@rule.on(ast.Call, passing=_WAYS)
-def optimizer(call: ast.Call, ctx: Context) -> Iterator[Finding]:
+@rule.on(m.Call(args=[m.ZeroOrMore(), _ASKED, m.ZeroOrMore()]))
+def optimizer(found: cst.Call, ctx: Context) -> Iterator[Finding]:
+    call = ctx.node(found)
     if not (ctx.names.qualified(call.func) or "").startswith("torch.optim.") or not ctx.program.serves_device:
         return
-    asked = [
-        word
-        for word in call.keywords
-        if word.arg in _WAYS and isinstance(word.value, ast.Constant) and word.value.value is True
-    ]
-    if asked:
-        message = (
-            f"`{asked[0].arg}=True` calls operations on lists of tensors, which torchax does not implement"
-        )
-        title = f"remove {' and '.join(f'`{word.arg}=True`' for word in asked)}"
-        fix = ctx.rewrite.fix(title, *ctx.rewrite.without_keywords(call, _WAYS))
-        yield ctx.finding(asked[0].value, message, fix)
+    asked = [argument for argument in found.args if m.matches(argument, _ASKED)]
+    name = ctx.code(asked[0].keyword)
+    message = f"`{name}=True` calls operations on lists of tensors, which torchax does not implement"
+    title = f"remove {' and '.join(f'`{ctx.code(argument.keyword)}=True`' for argument in asked)}"
+    fix = ctx.rewrite.fix(title, *ctx.rewrite.without_keywords(call, _WAYS))
+    yield ctx.finding(ctx.node(asked[0].value), message, fix)

@@ -141,9 +141,48 @@ class ParsedFile:
         block = self.block(statement)
         return block[: next(number for number, item in enumerate(block) if item is statement)]
 
+    def scope_of(self, node: ast.AST) -> Scope:
+        """The scope in which the names of a node are looked up."""
+        inner, part = node, None
+        for outer in self.ancestors(node):
+            scope = self._scopes.get(id(outer))
+            if scope is not None and _is_inside(outer, inner, part):
+                return scope
+            inner, part = outer, inner
+        return self.index.module
+
+    @cached_property
+    def _scopes(self) -> dict[int, Scope]:
+        """The scopes of functions, classes and comprehensions, by the identity of these."""
+        found: dict[int, Scope] = {}
+        waiting = [*self.index.module.children]
+        while waiting:
+            scope = waiting.pop()
+            found[id(scope.node)] = scope
+            waiting += scope.children
+        return found
+
     @cached_property
     def _parents(self) -> Parents:
         return Parents(self.source.tree)
+
+
+def _is_inside(outer: ast.AST, inner: ast.AST, part: ast.AST | None) -> bool:
+    """Whether a part of a node that opens a scope is evaluated in that scope.
+
+    Args:
+        outer: the node that opens the scope.
+        inner: the part of it.
+        part: the part of that part that the question is about, if any.
+    """
+    match outer:
+        case ast.FunctionDef(body=body) | ast.AsyncFunctionDef(body=body) | ast.ClassDef(body=body):
+            return any(statement is inner for statement in body)
+        case ast.Lambda(body=body):
+            return body is inner
+        case ast.ListComp() | ast.SetComp() | ast.GeneratorExp() | ast.DictComp():
+            return part is None or part is not outer.generators[0].iter
+    return False
 
 
 def _package_by_folder(path: str) -> str:

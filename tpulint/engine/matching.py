@@ -1,0 +1,103 @@
+"""The nodes of a file that the patterns of rules match.
+
+A file is opened with LibCST only if it has the names of a pattern, and then without the functions and classes
+that no match can be in. Nodes are looked for in the tree of `ast`, and compared in that of LibCST.
+"""
+
+from __future__ import annotations
+
+import ast
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+from functools import cache
+from typing import Any, NamedTuple
+
+from tpulint.model.names.scopes import Scope
+from tpulint.model.syntax.parsed_file import ParsedFile
+from tpulint.plan import ONLY, NodePath
+from tpulint.rules_api.pattern import Pattern
+from tpulint.source import first_row
+
+
+class Match(NamedTuple):
+    """A node that a pattern matches, in the tree of `ast` and in that of LibCST, and its scope."""
+
+    node: ast.AST
+    scope: Scope
+    given: object
+
+
+def matches(module: ParsedFile, pattern: Pattern, patterns: Sequence[Pattern]) -> list[Match]:
+    """The matches of a pattern.
+
+    Args:
+        module: the file.
+        pattern: the pattern.
+        patterns: all patterns that the file is asked for, so that it is opened once.
+    """
+    if _matches not in module.answers:
+        module.answers[_matches] = _matches(module, patterns)
+    found: dict[Pattern, list[Match]] = module.answers[_matches]
+    return found[pattern]
+
+
+def _matches(module: ParsedFile, patterns: Sequence[Pattern]) -> dict[Pattern, list[Match]]:
+    text = module.source.text
+    places = {one: list(_places(module, one)) if one.may_be_in(text) else [] for one in patterns}
+    paths = {path for found in places.values() for _, path in found}
+    nowhere: dict[Pattern, list[Match]] = {one: [] for one in patterns}
+    if not paths:
+        return nowhere
+    from libcst import matchers  # only where a rule has a pattern, and the file its names
+
+    from tpulint.rewrite.tree import RefusedError, Tree
+
+    try:
+        tree = module.answers[Tree] = Tree(module.source, paths)
+    except RefusedError:
+        return nowhere
+    return {
+        one: [
+            Match(node, module.scope_of(node), given)
+            for node, path in found
+            if (given := tree.at(path)) is not None and matchers.matches(given, _matcher(one))
+        ]
+        for one, found in places.items()
+    }
+
+
+@cache
+def _matcher(pattern: Pattern) -> Any:
+    from tpulint.rules_api.matchers import in_libcst
+
+    return in_libcst(pattern.matcher)
+
+
+def _places(module: ParsedFile, pattern: Pattern) -> Iterator[tuple[ast.AST, NodePath]]:
+    """The nodes that a pattern may match, with their paths: of its types, with its names on their lines."""
+    source = module.source
+    rows = [
+        [source.location(found.start()).row for found in search.finditer(source.text)]
+        for search in pattern.searches
+    ]
+    waiting: list[tuple[ast.AST, NodePath, bool]] = [(source.tree, (), False)]
+    while waiting:
+        node, path, is_formatted = waiting.pop()
+        if isinstance(node, pattern.nodes):
+            yield node, path
+        # Before Python 3.12, the parser gives what stands in f-strings wrong lines.
+        is_formatted |= isinstance(node, ast.JoinedStr)
+        for name, value in ast.iter_fields(node):
+            parts = enumerate(value) if isinstance(value, list) else [(ONLY, value)]
+            for index, part in parts:
+                if isinstance(part, ast.AST) and (is_formatted or _has_names(part, rows)):
+                    waiting.append((part, (*path, (name, index)), is_formatted))
+
+
+def _has_names(node: ast.AST, rows: list[list[int]]) -> bool:
+    """Whether each list has a row of a node; one without rows has those of the node around it."""
+    if not isinstance(node, ast.stmt | ast.expr | ast.ExceptHandler):
+        return not isinstance(node, ast.expr_context | ast.operator | ast.boolop | ast.unaryop | ast.cmpop)
+    first = first_row(node) if isinstance(node, ast.stmt) else node.lineno
+    last = node.end_lineno or node.lineno
+    return all((at := bisect_left(found, first)) < len(found) and found[at] <= last for found in rows)

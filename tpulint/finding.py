@@ -101,6 +101,7 @@ class Finding:
 
     `path` is absolute (or what standard input was called), `source_line` is the text of the first line of
     the span, without its line ending, so that a report needs no second look at the file.
+    An `optional` finding is one of a rule that is off by default.
     """
 
     path: str
@@ -114,6 +115,7 @@ class Finding:
     fix: Fix | None = None
     related: tuple[Related, ...] = ()
     url: str | None = None
+    optional: bool = False
 
     @property
     def sort_key(self) -> tuple[str, Location, Location, str, str]:

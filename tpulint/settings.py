@@ -99,17 +99,23 @@ class Settings:
     runtime_is_installed: bool | None = None
     command_line: Selectors = Selectors()
 
-    def selects(self, code: str, name: str) -> bool:
+    def selects(self, code: str, name: str, *, optional: bool = False) -> bool:
         """Whether a rule is on.
 
         The longest matching selector wins, `ignore` wins a tie, and the command line wins over the file:
         its `--select` replaces the file's, and yields only to a longer `ignore` of the file.
+        `ALL` selects no `optional` rule.
         """
         if code in UNANALYZED:
             return True
+
+        def selecting(selectors: Iterable[str]) -> int:
+            named = (one for one in selectors if one != "ALL") if optional else selectors
+            return _reach(named, code, name)
+
         above = self.command_line
-        chosen = _reach(above.select or (), code, name)
-        extended = _reach(above.extend_select, code, name)
+        chosen = selecting(above.select or ())
+        extended = selecting(above.extend_select)
         dropped = _reach(above.ignore, code, name)
         if max(chosen, extended, dropped) >= 0:
             if dropped >= max(chosen, extended):
@@ -117,7 +123,7 @@ class Settings:
             return extended >= chosen or chosen >= _reach(self.ignore, code, name)
         if above.select is not None:
             return False
-        wanted = _reach((*self.select, *self.extend_select), code, name)
+        wanted = selecting((*self.select, *self.extend_select))
         return wanted > _reach(self.ignore, code, name)
 
     def ignored_in(self, path: str | Path, code: str, name: str) -> bool:

@@ -92,12 +92,14 @@ RULES = tuple(
         family_title=family.replace("_", " "),
         former=former,
         fixable=fixable,
+        optional=code.startswith("UPG"),
         url=f"https://example.org/{name}.md",
     )
     for code, name, family, fixable, former in [
         ("TPU101", "hardcoded-cuda-device", "placement", Applicability.SAFE, ("cuda-literal",)),
         ("TPU301", "item-in-traced-code", "trace_hazards", Applicability.DISPLAY, ()),
         ("TPU302", "tensor-dependent-branch", "trace_hazards", None, ()),
+        ("UPG101", "removed-function", "torch_upgrade", None, ()),
     ]
 )
 

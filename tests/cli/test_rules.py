@@ -21,6 +21,8 @@ placement
 trace hazards
   TPU301         item-in-traced-code      item in traced code found
   TPU302         tensor-dependent-branch  tensor dependent branch found
+torch upgrade
+  UPG101         removed-function         removed function found (off by default)
 """
     outcome = tpulint("rules")
     assert (0, expected) == (outcome.code, outcome.out)
@@ -35,6 +37,7 @@ def test_rules_are_listed_as_json(tpulint: Command) -> None:
         "summary": "item in traced code found",
         "family": "trace_hazards",
         "fixable": "display",
+        "optional": False,
         "url": "https://example.org/item-in-traced-code.md",
     } == rows[1]
 
@@ -54,6 +57,10 @@ Flags `item-in-traced-code`.
 """
     outcome = tpulint("explain", name)
     assert (0, expected) == (outcome.code, outcome.out)
+
+
+def test_page_of_an_optional_rule_says_how_to_turn_it_on(tpulint: Command) -> None:
+    assert 'Off by default; `extend-select = ["UPG101"]`' in tpulint("explain", "UPG101").out
 
 
 def test_a_page_is_found_by_a_former_name_and_states_it(tpulint: Command) -> None:

@@ -50,6 +50,27 @@ def test_the_longest_selector_wins_and_ignore_wins_a_tie(settings: Settings, exp
 
 
 @pytest.mark.parametrize(
+    ("settings", "is_on"),
+    [
+        (Settings(), False),
+        (Settings(select=("ALL",), extend_select=("ALL",)), False),
+        (Settings(select=("TPU",)), False),
+        (Settings(select=("ALL", "UPG")), True),
+        (Settings(extend_select=("UPG1",)), True),
+        (Settings(extend_select=("removed-function",)), True),
+        (Settings(extend_select=("UPG",), ignore=("ALL",)), True),
+        (Settings(extend_select=("UPG",), ignore=("UPG101",)), False),
+        (Settings(extend_select=("UPG",), command_line=Selectors(select=("ALL",))), False),
+        (Settings(extend_select=("UPG",), command_line=Selectors(ignore=("TPU",))), True),
+        (Settings(command_line=Selectors(extend_select=("UPG101",))), True),
+        (Settings(command_line=Selectors(select=("UPG",))), True),
+    ],
+)
+def test_an_optional_rule_is_on_only_if_it_is_named(settings: Settings, is_on: bool) -> None:
+    assert is_on == settings.selects("UPG101", "removed-function", optional=True)
+
+
+@pytest.mark.parametrize(
     ("above", "expected"),
     [
         (Selectors(select=("TPU1",)), ["TPU101"]),

@@ -22,7 +22,7 @@ from collections.abc import Iterator
 
 from tpulint.rules_api import Applicability, Context, Finding, Rule
 
-rule = Rule("TPU{number}", "{title}", module=__name__, fix=Applicability.SAFE)
+rule = Rule("{code}", "{title}", module=__name__, fix=Applicability.SAFE)
 
 
 @rule.on(ast.Call)
@@ -33,7 +33,7 @@ def {name}(call: ast.Call, ctx: Context) -> Iterator[Finding]:
 
 _EXAMPLE = """import torch
 
-raise NotImplementedError("TODO")  # want: TPU{number} "TODO"
+raise NotImplementedError("TODO")  # want: {code} "TODO"
 """
 
 _CLEAN = """import torch
@@ -57,7 +57,7 @@ def scaffold(root: Path, group: str, name: str) -> tuple[Path, ...]:
         if path.exists():
             raise ValueError(f"{path.relative_to(root)} exists already")
     words = {
-        "number": _next_number(package),
+        "code": _next_code(package),
         "name": name,
         "title": name.replace("_", " "),
         "summary": name.replace("_", " ").capitalize(),
@@ -73,15 +73,18 @@ def scaffold(root: Path, group: str, name: str) -> tuple[Path, ...]:
     return tuple(files)
 
 
-def _next_number(package: Path) -> int:
-    """The first free code after those of the group; a group without rules begins the next hundred."""
-    taken = _numbers(package)
+def _next_code(package: Path) -> str:
+    """The first free code after those of the group; a group without rules begins a hundred of `TPU`."""
+    taken = _codes(package)
     if taken:
-        return max(taken) + 1
-    return (max(_numbers(package.parent), default=0) // 100 + 1) * 100 + 1
+        letters, number = max(taken)
+        return f"{letters}{number + 1}"
+    hundreds = [number // 100 for letters, number in _codes(package.parent) if letters == "TPU"]
+    return f"TPU{(max(hundreds, default=0) + 1) * 100 + 1}"
 
 
-def _numbers(folder: Path) -> list[int]:
-    """The codes in use below a folder, read from the text: a half-written rule need not import."""
+def _codes(folder: Path) -> list[tuple[str, int]]:
+    """Letters and numbers of the codes below a folder, from the text: a half-written rule need not import."""
     texts = [path.read_text(encoding="utf-8") for path in folder.rglob("*.py")]
-    return [int(number) for text in texts for number in re.findall(r'Rule\(\s*"TPU(\d{3})"', text)]
+    found = [code for text in texts for code in re.findall(r'Rule\(\s*"([A-Z]+)(\d{3})"', text)]
+    return [(letters, int(number)) for letters, number in found]

@@ -10,7 +10,7 @@ from pathlib import Path
 from tpulint.dev import api_page, coverage, evidence, programs_page, runtime_page
 from tpulint.fixture import SINGLE, Case, cases, strip_wants
 from tpulint.registry import rules
-from tpulint.report.page import text
+from tpulint.report.page import summary, text
 from tpulint.rules_api import Rule
 
 _GENERATED = (
@@ -97,7 +97,7 @@ def _tables(own: list[Rule]) -> str:
     parts = []
     for title, group in groupby(own, key=lambda rule: rule.family_title):
         rows = [
-            f"| {rule.code} | [{rule.name}]({rule.name}.md) | {rule.summary} | {_FIXES[rule.fixable]} |\n"
+            f"| {rule.code} | [{rule.name}]({rule.name}.md) | {summary(rule)} | {_FIXES[rule.fixable]} |\n"
             for rule in group
         ]
         head = "| code | name | reports | fix |\n| --- | --- | --- | --- |\n"

@@ -109,7 +109,7 @@ def inquire(path: Path, row: int, files: Sequence[Path], settings: Settings) -> 
 def _said(module: Module, row: int, settings: Settings) -> Iterator[Said]:
     for finding in sorted(everything_found(module), key=lambda finding: finding.sort_key):
         if finding.location.row <= row <= finding.end_location.row:
-            selected = settings.selects(finding.code, finding.name)
+            selected = settings.selects(finding.code, finding.name, optional=finding.optional)
             ignored = settings.ignored_in(finding.path, finding.code, finding.name)
             hidden = suppressed(finding, module.source.suppressions)
             yield Said(finding, hidden, deselected=ignored or not selected)

@@ -121,7 +121,7 @@ def analyse_units(
     wanted = [
         finding
         for finding in findings
-        if settings.selects(finding.code, finding.name)
+        if settings.selects(finding.code, finding.name, optional=finding.optional)
         and not settings.ignored_in(finding.path, finding.code, finding.name)
     ]
     return Analysis(wanted, errors, len(given))

@@ -21,10 +21,15 @@ def listing(rules: Sequence[Rule], paint: Paint) -> str:
         parts.append(paint.bold(title) + "\n")
         parts += [
             f"  {paint.code(rule.code)}  {paint.good('[fix]' if _fixes(rule) else '     ')}  "
-            f"{rule.name:<{width}}  {rule.summary}\n"
+            f"{rule.name:<{width}}  {summary(rule)}\n"
             for rule in group
         ]
     return "".join(parts)
+
+
+def summary(rule: Rule) -> str:
+    """The rule's summary, with a note where the rule is off by default."""
+    return f"{rule.summary} (off by default)" if rule.optional else rule.summary
 
 
 def listing_json(rules: Iterable[Rule]) -> str:
@@ -41,6 +46,7 @@ def as_object(rule: Rule) -> Mapping[str, object]:
         "summary": rule.summary,
         "family": rule.family,
         "fixable": rule.fixable,
+        "optional": rule.optional,
         "url": rule.url,
     }
 
@@ -51,6 +57,8 @@ def text(rule: Rule) -> str:
     names = "Former name" if len(rule.former) == 1 else "Former names"
     formerly = f"\n\n{names}, which suppressions and settings may still use: {kept}." if kept else ""
     head = f"# {rule.name} ({rule.code})\n\nGroup: {rule.family_title}.\nFix: {fix_words(rule)}."
+    if rule.optional:
+        head += f'\nOff by default; `extend-select = ["{rule.code}"]` in the settings turns the rule on.'
     return f"{head}{formerly}\n\n{rule.doc.strip()}\n"
 
 

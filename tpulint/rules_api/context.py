@@ -29,6 +29,7 @@ class Reporter(Protocol):
     code: str
     name: str
     url: str | None
+    optional: bool
 
 
 class Context:
@@ -214,6 +215,7 @@ class Context:
             fix,
             related,
             self.rule.url,
+            self.rule.optional,
         )
 
     def _chain(self) -> tuple[Related, ...]:

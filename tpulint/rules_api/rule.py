@@ -13,8 +13,8 @@ from tpulint.rules_api.pattern import Pattern, pattern_of
 
 DOCS = "https://github.com/tpulint/tpulint/blob/main/docs/rules"
 
-#: How the codes of tpulint's own rules begin.
-OWN_PREFIX = "TPU"
+#: How the codes of tpulint's own rules begin: those about TPU, and those about newer versions of PyTorch.
+OWN_PREFIXES = ("TPU", "UPG")
 
 Check = Callable[..., Iterator[Finding]]
 _C = TypeVar("_C", bound=Check)
@@ -47,13 +47,15 @@ class Rule:
     """A rule: its code, what it is about, and its handlers.
 
     Args:
-        code: letters and three digits; permanent. The letters are `TPU` in tpulint's own rules, and others in
-            each rule pack.
+        code: letters and three digits; permanent. The letters are `TPU` or `UPG` in tpulint's own rules, and
+            others in each rule pack.
         summary: one line, lower case, what the code has.
         module: the `__name__` of the module that holds the rule; its file name is the rule's name,
             its package's name the family, its docstring the rule's page.
         fix: the best applicability that its fixes have, None where it never has one.
         former: names that the rule had before, which suppressions and settings may still use.
+        optional: whether the rule is off until `select` or `extend-select` names it by its code, a prefix of
+            its code, or its name; `ALL` does not select it.
         url: the address of the rule's page; by default that of tpulint's own rules, or none.
     """
 
@@ -65,6 +67,7 @@ class Rule:
         module: str,
         fix: Applicability | None,
         former: tuple[str, ...] = (),
+        optional: bool = False,
         url: str | None = None,
     ) -> None:
         self.code = code
@@ -72,10 +75,11 @@ class Rule:
         self.module = module
         self.fixable = fix
         self.former = former
+        self.optional = optional
         self.folder = module.rpartition(".")[2]
         self.name = self.folder.replace("_", "-")
         self.family = module.split(".")[-2]
-        self.url = url or (f"{DOCS}/{self.name}.md" if code.startswith(OWN_PREFIX) else None)
+        self.url = url or (f"{DOCS}/{self.name}.md" if code.startswith(OWN_PREFIXES) else None)
         self.handlers: list[Handler] = []
 
     @property

@@ -101,7 +101,7 @@ def test_page_and_address_of_a_rule_of_a_pack_are_its_own(
     listed = json.loads(tpulint(environment, tmp_path, "rules", "--output-format", "json"))
     addresses = {row["code"]: row["url"] for row in listed}
     assert "https://acme.example/rules/fused-gelu" == addresses["ACME101"]
-    assert {"ACME", "TPU"} == {code.rstrip("0123456789") for code in addresses}
+    assert {"ACME", "TPU", "UPG"} == {code.rstrip("0123456789") for code in addresses}
 
 
 def test_cases_of_the_pack_pass_with_the_test_kit(pack: Path, environment: dict[str, str]) -> None:

@@ -45,9 +45,9 @@ def headings(rule: Rule) -> list[str]:
 # names
 
 
-def test_codes_are_tpu_and_three_digits_and_unique() -> None:
+def test_codes_are_letters_of_tpulint_and_three_digits_and_unique() -> None:
     codes = [rule.code for rule in RULES]
-    assert [] == [code for code in codes if not re.fullmatch(r"TPU\d{3}", code)]
+    assert [] == [code for code in codes if not re.fullmatch(r"(TPU|UPG)\d{3}", code)]
     assert sorted(set(codes)) == codes
     assert SYNTAX_ERROR[0] not in codes
 
@@ -67,9 +67,13 @@ def test_file_folder_and_rule_name_agree(rule: Rule) -> None:
 
 def test_codes_of_a_family_share_one_hundred_and_no_ten_with_others() -> None:
     families = {rule.family for rule in RULES}
-    assert len({(rule.family, rule.code[3]) for rule in RULES}) == len(families)
-    tens = {(rule.family, rule.code[3:5]) for rule in RULES}
+    assert len({(rule.family, rule.code[:4]) for rule in RULES}) == len(families)
+    tens = {(rule.family, rule.code[:5]) for rule in RULES}
     assert len(tens) == len({ten for _, ten in tens})
+
+
+def test_the_letters_of_a_code_say_whether_its_rule_is_on_by_default() -> None:
+    assert {("TPU", False), ("UPG", True)} == {(rule.code[:3], rule.optional) for rule in RULES}
 
 
 def test_every_module_below_the_rules_holds_a_rule() -> None:
@@ -91,6 +95,8 @@ def test_a_summary_is_lower_case_and_has_no_full_stop(
 @each_rule
 def test_the_headings_of_a_page_stand_in_order(rule: Rule) -> None:
     allowed = ["## What it does", "## Why it matters on TPU", "## Fix safety", "## Without a fix"]
+    if rule.optional:
+        allowed[1] = "## Why it matters"
     wanted = allowed[:2]
     if rule.fixable is not None:
         wanted.append(allowed[2])

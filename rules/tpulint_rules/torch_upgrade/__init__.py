@@ -1,0 +1,1 @@
+"""APIs that PyTorch removed, deprecated or changed."""

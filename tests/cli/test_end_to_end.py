@@ -93,6 +93,25 @@ def test_former_names_of_a_rule_still_silence_and_select_it(folder: Path) -> Non
     assert 0 == run(["check", *options])
 
 
+def test_optional_rules_are_off_until_they_are_named(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    old = "import torch\n\n\ndef f(a, b):\n    return torch.solve(b, a)[0]\n"
+    (folder / "model.py").write_text(old)
+    for options in ([], ["--select", "ALL"], ["--extend-select", "ALL"], ["--select", "TPU"]):
+        assert 0 == run(["check", "-q", *options, "."])
+    assert 0 == run(["fix", "-q", "--unsafe-fixes", "."])
+    assert old == (folder / "model.py").read_text()
+    for options in (["--select", "UPG"], ["--extend-select", "removed-torch-function"]):
+        assert 1 == run(["check", "-q", "--output-format", "concise", *options, "."])
+        assert "model.py:5:12: UPG101 removed-torch-function:" in capsys.readouterr().out
+    (folder / "pyproject.toml").write_text('[tool.tpulint]\nextend-select = ["UPG101"]\n')
+    assert 0 == run(["fix", "-q", "."])
+    assert (
+        old.replace("torch.solve(b, a)[0]", "torch.linalg.solve(a, b)") == (folder / "model.py").read_text()
+    )
+
+
 def test_per_file_ignores_come_from_pyproject(folder: Path) -> None:
     (folder / "pyproject.toml").write_text(
         '[tool.tpulint]\nselect = ["TPU101"]\nper-file-ignores = { "model.py" = ["cuda-method"] }\n'

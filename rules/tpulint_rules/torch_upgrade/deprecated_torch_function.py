@@ -4,8 +4,8 @@
 
 The rule reports:
 
-- the functions of linear algebra `torch.qr`, `torch.cholesky`, `torch.chain_matmul`, `torch.lu` and
-  `torch.triangular_solve`, and `torch.range`;
+- the functions of linear algebra `torch.qr`, `torch.cholesky`, `torch.chain_matmul`, `torch.lu`,
+  `torch.lu_solve` and `torch.triangular_solve`, and `torch.range`;
 - the functions of `functorch` that `torch.func` has, such as `functorch.vmap`;
 - the functions of `torch.nn.init` without `_` at the end of their names, such as `xavier_uniform`;
 - `torch.nn.utils.clip_grad_norm`, `torch.nn.utils.stateless.functional_call` and
@@ -34,6 +34,7 @@ The fix is safe: the new code computes the same values.
 | `torch.cholesky(a, upper=True)` | `torch.linalg.cholesky(a).mH` |
 | `torch.chain_matmul(a, b, c)` | `torch.linalg.multi_dot([a, b, c])` |
 | `torch.lu(a)` | `torch.linalg.lu_factor(a)` |
+| `torch.lu_solve(b, lu, pivots)` | `torch.linalg.lu_solve(lu, pivots, b)` |
 | `torch.triangular_solve(b, a)[0]` or `.solution` | `torch.linalg.solve_triangular(a, b, upper=True)` |
 | `torch.range(0, 3)` | `torch.arange(0, 3 + 1, dtype=torch.get_default_dtype())` |
 
@@ -127,6 +128,12 @@ def _lu(call: ast.Call, given: Mapping[str, str], _: Context) -> tuple[ast.expr,
     return (call, f"torch.linalg.lu_factor({given['input']})") if len(given) == 1 else None
 
 
+def _lu_solve(call: ast.Call, given: Mapping[str, str], _: Context) -> tuple[ast.expr, str] | None:
+    if len(given) != 3:
+        return None
+    return call, f"torch.linalg.lu_solve({given['LU_data']}, {given['LU_pivots']}, {given['input']})"
+
+
 def _triangular_solve(call: ast.Call, given: Mapping[str, str], ctx: Context) -> tuple[ast.expr, str] | None:
     if "A" not in given or given.get("transpose", "False") != "False":
         return None
@@ -157,6 +164,7 @@ _REWRITTEN: Mapping[
 ] = {
     "torch.cholesky": (("input", "upper"), _cholesky, "torch.linalg.cholesky"),
     "torch.lu": (("input", "pivot", "get_infos"), _lu, "torch.linalg.lu_factor"),
+    "torch.lu_solve": (("input", "LU_data", "LU_pivots"), _lu_solve, "torch.linalg.lu_solve"),
     "torch.qr": (("input", "some"), _qr, "torch.linalg.qr"),
     "torch.range": (("start", "end", "step"), _range, "torch.arange"),
     "torch.triangular_solve": (

@@ -115,6 +115,8 @@ class Rewrite:
             return True
         if Kind.SPLIT in (self.kind, other.kind) and self.path[:-1] == other.path[:-1]:
             return True
+        if _counts_arguments(self, other) or _counts_arguments(other, self):
+            return True
         if self.path == other.path:
             return not (self.kind in INSERTS and other.kind in INSERTS and self.kind is not other.kind)
         return self._covers(other) or other._covers(self)
@@ -136,6 +138,15 @@ class Rewrite:
             [kept] = self.parts
             return other.path[: len(kept)] != kept
         return True
+
+
+def _counts_arguments(one: Rewrite, other: Rewrite) -> bool:
+    """Whether one puts an argument at a position of a call that another takes an argument out of."""
+    return (
+        (one.kind, other.kind) == (Kind.ADD_ARGUMENT, Kind.REMOVE_ARGUMENT)
+        and len(one.code) > 1
+        and one.path == other.path[:-1]
+    )
 
 
 def path_of(node: ast.AST, parent: Callable[[ast.AST], ast.AST | None]) -> NodePath:

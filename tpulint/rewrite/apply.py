@@ -5,12 +5,12 @@ from __future__ import annotations
 import ast
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import libcst as cst
 
 from tpulint.finding import Fix
-from tpulint.plan import Kind, NodePath, Rewrite
+from tpulint.plan import INSERTS, Kind, NodePath, Rewrite
 from tpulint.rewrite.blocks import Planned, lines_of, rebuilt
 from tpulint.rewrite.code import Reader, Statement, UnwritableError, as_statement
 from tpulint.rewrite.expressions import chosen, rewritten, without_arguments
@@ -32,12 +32,17 @@ _STATEMENTS = frozenset(
         Kind.UNWRAP,
     }
 )
+_WITHOUT_CODE = frozenset({Kind.NAME_ARGUMENT, Kind.REMOVE_ARGUMENT, Kind.REMOVE_DECORATOR})
 #: Rewrites of a statement that shares its line.
 _BESIDE = frozenset({Kind.INSERT_AFTER, Kind.INSERT_BEFORE, Kind.REPLACE})
 
 
 #: Why a rewrite is not carried out; LibCST refuses nodes that Python would.
 _NOT_POSSIBLE = (NotLocatedError, UnwritableError, cst.CSTValidationError)
+
+
+#: A statement put beside another one: the identity of that one, and the margin of the line.
+_Beside: TypeAlias = tuple[int, Rewrite, str]
 
 
 class File(Tree):
@@ -69,6 +74,21 @@ class File(Tree):
 
     def rewritten(self, fixes: Iterable[Fix]) -> tuple[cst.Module, tuple[Fix, ...]]:
         """The tree with fixes applied, and which those are; see `apply`."""
+        given = list(fixes)
+        try:
+            return self._attempt(given)
+        except _NOT_POSSIBLE:
+            pass
+        # Some turn out to be impossible only where they are carried out: find out which.
+        made: tuple[cst.Module, tuple[Fix, ...]] = (self.module, ())
+        for fix in given:
+            try:
+                made = self._attempt([*made[1], fix])
+            except _NOT_POSSIBLE:
+                continue
+        return made
+
+    def _attempt(self, fixes: Iterable[Fix]) -> tuple[cst.Module, tuple[Fix, ...]]:
         taken: dict[Rewrite, None] = {}
         applied: list[Fix] = []
         steps = _Steps(self.source, self.module, self._reader)
@@ -82,16 +102,9 @@ class File(Tree):
                 continue
             taken.update(dict.fromkeys(fresh))
             applied.append(fix)
-        try:
-            module = self.module.visit(steps) if taken else self.module
-            imports = dict.fromkeys(one for fix in applied for one in fix.imports)
-            module = with_imports(module, imports, self._reader) if imports else module
-        except _NOT_POSSIBLE:
-            # Some turn out to be impossible only where they are carried out: find out which.
-            sound: list[Fix] = []
-            for fix in applied if len(applied) > 1 else ():
-                sound = [*self.rewritten([*sound, fix])[1]]
-            return self.rewritten(sound) if sound else (self.module, ())
+        module = self.module.visit(steps) if taken else self.module
+        imports = dict.fromkeys(one for fix in applied for one in fix.imports)
+        module = with_imports(module, imports, self._reader) if imports else module
         return module, tuple(applied)
 
 
@@ -109,8 +122,8 @@ class _Steps(cst.CSTTransformer):
         #: By the identity of a block and that of a line in it.
         self._blocks: dict[int, dict[int, list[Planned]]] = defaultdict(lambda: defaultdict(list))
         self._margins: dict[int, str] = {}
-        #: Statements put beside others that share a line, by the identity of the line.
-        self._beside: dict[int, list[tuple[int, Rewrite, str]]] = defaultdict(list)
+        #: Statements put beside others behind a header on one line, by the identity of their block.
+        self._beside: dict[int, list[_Beside]] = defaultdict(list)
         #: Blocks behind their header on one line whose statements get lines of their own.
         self._split: set[int] = set()
         #: Parts of a list that go, by the identity of the node that has the list.
@@ -142,33 +155,52 @@ class _Steps(cst.CSTTransformer):
 
     def _try(self, rewrite: Rewrite, chain: Chain, node: ast.AST, margin: str) -> None:
         """Parse the code of a rewrite, to see whether it can be carried out."""
-        if rewrite.kind is Kind.CHOOSE:
+        kind, code = rewrite.kind, rewrite.code
+        if kind is Kind.UNWRAP or kind in _WITHOUT_CODE:
             return
-        if rewrite.kind in _STATEMENTS or isinstance(node, ast.stmt):
-            if rewrite.kind in (Kind.ADD_DECORATOR, Kind.RENAME):
-                return
-            if rewrite.kind in (Kind.MOVE_OUT, Kind.SPLIT):
-                return
-            if rewrite.kind is Kind.ADD_ELSE:
-                self._reader.statements(rewrite.code[0], f"{margin}{self._module.default_indent}")
-                return
-            if rewrite.kind is Kind.REPLACE_RUN:
-                self._lines_of(rewrite, chain)
-            elif rewrite.kind is not Kind.UNWRAP and not _is_in_lines(chain):
-                small = rewrite.kind in _BESIDE and isinstance(chain[-1], cst.BaseSmallStatement)
-                if not small:
-                    raise NotLocatedError("a statement that shares its line")
-            if rewrite.kind is Kind.WRAP:
-                self._reader.statements(f"{rewrite.code[0]} pass", margin)
-                return
-            body = self._reader.statements(rewrite.code[0], margin).body if rewrite.code else []
-            is_beside = rewrite.kind in _BESIDE and not _is_in_lines(chain)
-            if (rewrite.code and not body) or (is_beside and not _is_simple(body)):
-                raise UnwritableError(rewrite.code[0] if rewrite.code else "")
-        elif rewrite.kind in (Kind.REMOVE_ARGUMENT, Kind.REMOVE_DECORATOR):
-            return
-        elif rewrite.kind is not Kind.NAME_ARGUMENT:
+        if kind is Kind.ADD_DECORATOR:
+            self._reader.expression(code[0], margin)
+        elif kind is Kind.ADD_ELSE:
+            self._reader.statements(code[0], f"{margin}{self._module.default_indent}")
+        elif kind in _STATEMENTS or (isinstance(node, ast.stmt) and kind is not Kind.RENAME):
+            if not isinstance(node, ast.stmt):
+                raise NotLocatedError(f"{kind} of {type(node).__name__}")
+            self._try_statement(rewrite, chain, margin)
+        elif kind is Kind.CHOOSE:
+            self._reader.expression(code[0], "")
+        else:
             rewritten(chain[-1], node, rewrite, margin, self._reader)
+
+    def _try_statement(self, rewrite: Rewrite, chain: Chain, margin: str) -> None:
+        kind, holder, statement = rewrite.kind, chain[-2], chain[-1]
+        shares_line = isinstance(holder, cst.SimpleStatementLine) and not _is_in_lines(chain)
+        if kind is Kind.MOVE_OUT:
+            block = statement.body if isinstance(statement, cst.With) else None
+            if not isinstance(block, cst.IndentedBlock) or len(block.body) <= int(rewrite.code[0]):
+                raise NotLocatedError("fewer statements than are to be moved")
+            return
+        if kind is Kind.SPLIT:
+            if not isinstance(holder, cst.SimpleStatementSuite | cst.SimpleStatementLine):
+                raise NotLocatedError("a statement that has a line of its own")
+            return
+        if kind is Kind.REPLACE_RUN:
+            self._lines_of(rewrite, chain)
+        elif not _is_in_lines(chain):
+            small = kind in _BESIDE and isinstance(statement, cst.BaseSmallStatement)
+            if not small and not (kind in INSERTS and shares_line):
+                raise NotLocatedError("a statement that shares its line")
+        if kind is Kind.CHOOSE:
+            self._reader.expression(rewrite.code[0], "")
+            return
+        if not rewrite.code:
+            return
+        code = f"{rewrite.code[0]} pass" if kind is Kind.WRAP else rewrite.code[0]
+        body = self._reader.statements(code, margin).body
+        is_beside = kind in _BESIDE and not _is_in_lines(chain)
+        if kind in INSERTS and shares_line:
+            is_beside = False  # all that share the line get lines of their own
+        if not body or (is_beside and not _is_simple(body)):
+            raise UnwritableError(rewrite.code[0])
 
     def _place(self, rewrite: Rewrite, chain: Chain, node: ast.AST, margin: str) -> None:
         kind = rewrite.kind
@@ -190,9 +222,8 @@ class _Steps(cst.CSTTransformer):
             self._split.add(id(chain[-2]))
             self._mark(chain[:-1])
             return
-        if (is_statement or kind is Kind.UNWRAP) and (
-            kind in (Kind.REPLACE_RUN, Kind.SPLIT) or _is_in_lines(chain)
-        ):
+        of_line = (Kind.INSERT_ABOVE, Kind.OUTLINE, Kind.REPLACE_RUN, Kind.SPLIT)
+        if (is_statement or kind is Kind.UNWRAP) and (kind in of_line or _is_in_lines(chain)):
             place = -1 if isinstance(chain[-1], cst.BaseCompoundStatement) else -2
             block, line = chain[place - 1], chain[place]
             parts = tuple(self._line(path) for path in rewrite.parts)
@@ -202,7 +233,14 @@ class _Steps(cst.CSTTransformer):
             self._mark(chain[: len(chain) + place])
             return
         if is_statement and kind in (Kind.INSERT_AFTER, Kind.INSERT_BEFORE):
-            self._beside[id(chain[-2])].append((id(chain[-1]), rewrite, margin))
+            holder: Any = chain[-2]
+            if isinstance(holder, cst.SimpleStatementLine):
+                number = next(i for i, one in enumerate(holder.body) if one is chain[-1])
+                self._blocks[id(chain[-3])][id(holder)].append(Planned(rewrite, number=number))
+                self._margins[id(chain[-3])] = margin
+                self._mark(chain[:-2])
+                return
+            self._beside[id(holder)].append((id(chain[-1]), rewrite, margin))
             self._mark(chain[:-1])
             return
         if kind is Kind.NAME_ARGUMENT:
@@ -223,9 +261,9 @@ class _Steps(cst.CSTTransformer):
         place = -1 if isinstance(chain[-1], cst.BaseCompoundStatement) else -2
         block: Any = chain[place - 1]
         left = int(rewrite.code[1])
-        if isinstance(block, cst.SimpleStatementSuite):
-            raise NotLocatedError("statements behind the header of their block")
-        lines = list(block.body)
+        if not isinstance(block, cst.Module | cst.IndentedBlock):
+            raise NotLocatedError("a statement without a line of its own")
+        lines: list[Any] = list(block.body)
         first = next(i for i, line in enumerate(lines) if line is chain[place])
         if place == -2 and lines[first].body[0] is not chain[-1]:
             raise NotLocatedError("a statement that shares its line")
@@ -257,10 +295,11 @@ class _Steps(cst.CSTTransformer):
         dropped = self._dropped.get(key)
         if dropped:
             updated_node = _without(original_node, updated_node, dropped)
-        for rewrite, node, margin in self._nodes.get(key, ()):
+        # Several subscripts share their node with what they are of: the inner rewrite comes first.
+        for rewrite, node, margin in sorted(self._nodes.get(key, ()), key=lambda one: -len(one[0].path)):
             updated_node = self._rewritten(original_node, updated_node, rewrite, node, margin)
-        for place, rewrite, margin in self._beside.get(key, ()):
-            updated_node = self._with_beside(original_node, updated_node, place, rewrite, margin)
+        if key in self._beside:
+            updated_node = self._with_beside(original_node, updated_node, self._beside[key])
         if key in self._split:
             rows = lines_of(updated_node.body, updated_node.trailing_whitespace)
             updated_node = cst.IndentedBlock(rows)
@@ -269,15 +308,25 @@ class _Steps(cst.CSTTransformer):
             updated_node = rebuilt(original_node, updated_node, lines, self._margins[key], self._reader)
         return updated_node
 
-    def _with_beside(self, original: Any, updated: Any, place: int, rewrite: Rewrite, margin: str) -> Any:
-        """A line with one more statement before or behind one of its own."""
+    def _with_beside(self, original: Any, updated: Any, added: Sequence[_Beside]) -> Any:
+        """A block behind its header on one line with more statements before or behind its own."""
+        body: list[cst.BaseSmallStatement] = []
+        for old, new in zip(original.body, updated.body, strict=True):
+            here = [(rewrite, margin) for place, rewrite, margin in added if place == id(old)]
+            before = [one for one in here if one[0].kind is not Kind.INSERT_AFTER]
+            after = [one for one in here if one[0].kind is Kind.INSERT_AFTER]
+            body += [one for rewrite, margin in before for one in self._small(rewrite, margin)]
+            body.append(new)
+            body += [one for rewrite, margin in after for one in self._small(rewrite, margin)]
+        return updated.with_changes(
+            body=[one.with_changes(semicolon=cst.MaybeSentinel.DEFAULT) for one in body]
+        )
+
+    def _small(self, rewrite: Rewrite, margin: str) -> Sequence[cst.BaseSmallStatement]:
         [line] = self._reader.statements(rewrite.code[0], margin).body
         if not isinstance(line, cst.SimpleStatementLine):
             raise UnwritableError(rewrite.code[0])
-        number = next(i for i, one in enumerate(original.body) if id(one) == place)
-        number += rewrite.kind is Kind.INSERT_AFTER
-        body = [one.with_changes(semicolon=cst.MaybeSentinel.DEFAULT) for one in updated.body]
-        return updated.with_changes(body=[*body[:number], *line.body, *body[number:]])
+        return line.body
 
     def _rewritten(self, original: Any, updated: Any, rewrite: Rewrite, node: ast.AST, margin: str) -> Any:
         kind, code = rewrite.kind, rewrite.code

@@ -9,7 +9,16 @@ from typing import Any
 import libcst as cst
 
 from tpulint.plan import Kind, Rewrite
-from tpulint.rewrite.code import BLANK, Reader, Statement, Statements, as_statement, tail_of, with_tail
+from tpulint.rewrite.code import (
+    BLANK,
+    Reader,
+    Statement,
+    Statements,
+    as_statement,
+    fits_on_line,
+    tail_of,
+    with_tail,
+)
 from tpulint.rewrite.gaps import has_comment, joined_gaps
 from tpulint.rewrite.locate import NotLocatedError
 
@@ -24,6 +33,8 @@ class Planned:
     parts: tuple[Statement, ...] = ()
     #: How many lines and compound statements it is about.
     count: int = 1
+    #: The place of the statement on its line, if it shares the line with others.
+    number: int | None = None
 
 
 def rebuilt(
@@ -48,7 +59,7 @@ def rebuilt(
             run -= 1
             continue
         here = _Place(as_statement(old), line, lead, margin, reader)
-        for planned in rewrites.get(id(old), ()):
+        for planned in sorted(rewrites.get(id(old), ()), key=lambda one: one.rewrite.path):
             run = max(run, here.take(planned))
         made, above = here.result()
         body += made
@@ -78,6 +89,8 @@ class _Place:
         self._instead: list[Statement] = [line]
         self._after: list[Statements] = []
         self._rest: _Lines = []
+        #: What is put before and behind the statements that share the line, by their number.
+        self._between: dict[int, tuple[list[Statements], list[Statements]]] = {}
 
     def take(self, planned: Planned) -> int:
         """Carry one rewrite out; gives how many of the following statements go with this one."""
@@ -90,6 +103,10 @@ class _Place:
             code = self._reader.statements(f"{rewrite.code[0]} pass", self._margin)
         elif rewrite.code and rewrite.kind is not Kind.CHOOSE:
             code = self._reader.statements(rewrite.code[0], self._margin)
+        if planned.number is not None:
+            before, after = self._between.setdefault(planned.number, ([], []))
+            (after if rewrite.kind is Kind.INSERT_AFTER else before).append(code)
+            return 0
         match rewrite.kind:
             case Kind.WRAP:
                 self._instead = [_enclosed(code.body[0], self._instead)]
@@ -136,8 +153,35 @@ class _Place:
         self._rest = code.behind
         return planned.count - 1
 
+    def _beside(self) -> None:
+        """Put statements between those that share the line; where they do not fit, each gets a line."""
+        none: tuple[list[Statements], list[Statements]] = ([], [])
+        rows = [
+            (*before, Statements([row], []), *after)
+            for number, row in enumerate(split(self._line))
+            for before, after in [self._between.get(number, none)]
+        ]
+        parts = [part for row in rows for part in row]
+        added = [part for pair in self._between.values() for side in pair for part in side]
+        if all(map(fits_on_line, added)):
+            small = [one for part in parts for line in part.body for one in getattr(line, "body")]  # noqa: B009
+            self._instead = [
+                self._line.with_changes(
+                    body=[one.with_changes(semicolon=cst.MaybeSentinel.DEFAULT) for one in small],
+                    leading_lines=[],
+                )
+            ]
+            return
+        body: list[Statement] = []
+        rest: _Lines = []
+        for part in parts:
+            body, rest = _joined(body, rest, part.body, part.behind)
+        self._instead, self._rest = body, rest
+
     def result(self) -> tuple[list[Statement], _Lines]:
         """The statements that are here now, and lines to put above the next one."""
+        if self._between:
+            self._beside()
         lead = self._lead
         close = _comments_from(lead) if self._above else len(lead)
         body: list[Statement] = []

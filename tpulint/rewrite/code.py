@@ -105,6 +105,13 @@ def as_statement(node: cst.CSTNode) -> Statement:
     return node
 
 
+def fits_on_line(statements: Statements) -> bool:
+    """Whether statements can share a line with others: one simple statement without a comment."""
+    [line, *others] = statements.body or [cst.If(cst.Name("_"), cst.IndentedBlock([]))]
+    is_simple = isinstance(line, cst.SimpleStatementLine) and line.trailing_whitespace.comment is None
+    return is_simple and not (others or statements.behind or line.leading_lines)
+
+
 def with_tail(statements: Sequence[Statement], tail: cst.TrailingWhitespace) -> list[Statement]:
     """Statements, the last line ending as another one did: with its comment."""
     *ahead, last = statements

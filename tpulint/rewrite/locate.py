@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 
 import libcst as cst
 
-from tpulint.plan import ONLY, NodePath
+from tpulint.plan import NodePath, node_at
 
 #: The nodes from below a node down to one of its parts, which is the last one.
 Chain: TypeAlias = tuple[cst.CSTNode, ...]
@@ -46,10 +46,10 @@ def locate(module: cst.Module, tree: ast.Module, path: NodePath) -> tuple[Chain,
     chain: list[cst.CSTNode] = [module]
     node: ast.AST = tree
     for name, index in path:
-        value = getattr(node, name, None)
-        part = value if index == ONLY else value[index] if isinstance(value, list) else None
-        if not isinstance(part, ast.AST):
-            raise NotLocatedError(f"no {name} {index} in {type(node).__name__}")
+        try:
+            part = node_at(node, ((name, index),))
+        except LookupError as error:
+            raise NotLocatedError(str(error)) from error
         chain += below(chain[-1], node, name, index)
         node = part
     return tuple(chain), node

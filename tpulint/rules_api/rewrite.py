@@ -175,15 +175,12 @@ class Rewriting(Namespace):
             return self.replace(statement, "pass")
         return self._rewrite(statement, Kind.DELETE)
 
-    def insert_below_imports(self, code: str, before: int | None = None) -> Rewrite:
-        """Put statements below the docstring and the imports at the top of the file, or above a row of it."""
+    def insert_below_imports(self, code: str, before: ast.expr | ast.stmt | None = None) -> Rewrite:
+        """Put statements below the docstring and the imports at the top of the file, or ahead of a node."""
         tree, source = self._module.source.tree, self._module.source
         last = end_of_imports(tree, before)
         if last is None:
             return self.insert_above(tree.body[0], code)
-        is_import = isinstance(last, ast.Import | ast.ImportFrom)
-        if is_import and source.shares_row(last):  # what follows on its line may need the statements
-            return self.insert_before(last, code)
         return self.insert_after(last, f"{source.newline}{code}")
 
     def enclose(self, statement: ast.stmt, header: str) -> Rewrite:

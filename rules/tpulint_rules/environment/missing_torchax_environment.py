@@ -226,7 +226,7 @@ def _enable(block: ast.If | None, ctx: Context) -> Fix | None:
     if early is not None:
         imports = tuple(Import(one.statement, ahead_of=ctx.tree.body.index(early)) for one in imports)
     code = ctx.source.newline.join(lines)
-    call = ctx.rewrite.insert_below_imports(code, None if move is None else move.lineno)
+    call = ctx.rewrite.insert_below_imports(code, move)
     return ctx.rewrite.fix(title, *imports, call, applicability=Applicability.UNSAFE)
 
 

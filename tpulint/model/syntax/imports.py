@@ -80,11 +80,15 @@ def _heads(node: ImportNode) -> Iterator[str]:
 _NOT_AT_THE_TOP = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.For | ast.While
 
 
-def end_of_imports(tree: ast.Module, before: int | None = None) -> ast.stmt | None:
-    """The last statement of the docstring and the imports at the top of a file, or above a row of it."""
+def _end(node: ast.stmt) -> tuple[int, int]:
+    return node.end_lineno or node.lineno, node.end_col_offset or node.col_offset
+
+
+def end_of_imports(tree: ast.Module, before: ast.expr | ast.stmt | None = None) -> ast.stmt | None:
+    """The last statement of the docstring and the imports at the top of a file, or ahead of a node of it."""
     last: ast.stmt | None = None
     for statement in tree.body:
-        is_below = before is not None and (statement.end_lineno or statement.lineno) >= before
+        is_below = before is not None and _end(statement) > (before.lineno, before.col_offset)
         if isinstance(statement, _NOT_AT_THE_TOP) or is_below:
             break
         docstring = isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)

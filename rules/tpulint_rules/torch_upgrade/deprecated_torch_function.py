@@ -24,7 +24,9 @@ These warnings and errors were measured with torch 2.13.0 and torchax 0.0.14.dev
 
 ## Fix safety
 
-The fix is safe: the new code computes the same values.
+The fix of a call or an import is safe: the new code computes the same values.
+The fix is unsafe if the program does not call the function, but stores or passes it, because other code may
+compare it.
 
 | old code | new code |
 | --- | --- |
@@ -95,7 +97,11 @@ def attribute(node: ast.Attribute, ctx: Context) -> Iterator[Finding]:
     if head != old.rpartition(".")[0]:
         imports = ctx.rewrite.imports("import torch")
         edits = None if imports is None else (ctx.rewrite.replace(node, new), *imports)
-    fix = ctx.rewrite.fix(f"replace `{old}` with `{new}`", *edits) if edits is not None else None
+    outer, fix = ctx.parent(node), None
+    if edits is not None:
+        is_called = isinstance(outer, ast.Call) and outer.func is node
+        applicability = Applicability.SAFE if is_called else Applicability.UNSAFE
+        fix = ctx.rewrite.fix(f"replace `{old}` with `{new}`", *edits, applicability=applicability)
     yield ctx.finding(node, _message(old, new), fix)
 
 

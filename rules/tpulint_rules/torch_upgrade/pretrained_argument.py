@@ -16,6 +16,7 @@ These warnings were measured with torchvision 0.28.0.
 ## Fix safety
 
 The fix is safe: it names the weights that `pretrained=True` loads, which are not always the newest ones.
+The new code needs torchvision 0.13 or newer.
 
 | argument | new argument |
 | --- | --- |

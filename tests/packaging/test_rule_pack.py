@@ -17,10 +17,14 @@ FILES = (
     "pyproject.toml",
     "acme_tpu_rules/__init__.py",
     "acme_tpu_rules/fused_gelu.py",
+    "acme_tpu_rules/cuda_backend.py",
     "tests/fixtures/fused_gelu/example/before.py",
     "tests/fixtures/fused_gelu/example/after.py",
     "tests/fixtures/fused_gelu/clean/before.py",
+    "tests/fixtures/cuda_backend/example/before.py",
+    "tests/fixtures/cuda_backend/example/after.py",
     "tests/test_rules.py",
+    "acme_tpu_rules/codemods.py",
 )
 
 pytestmark = pytest.mark.xdist_group("packaging")
@@ -114,4 +118,31 @@ def test_cases_of_the_pack_pass_with_the_test_kit(pack: Path, environment: dict[
         check=False,
         timeout=120,
     )
-    assert "4 passed" in done.stdout, done.stdout + done.stderr
+    assert "6 passed" in done.stdout, done.stdout + done.stderr
+
+
+def test_rules_of_the_pack_are_codemods(pack: Path, environment: dict[str, str], tmp_path: Path) -> None:
+    before = (pack / "tests/fixtures/cuda_backend/example/before.py").read_text().replace("want: ", "")
+    (tmp_path / "net.py").write_text(before)
+    command = ["codemod", "-x", "--no-format", "acme_tpu_rules.codemods.CudaBackend", "net.py"]
+    done = subprocess.run(
+        [sys.executable, "-m", "libcst.tool", *command],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    assert 0 == done.returncode, done.stderr
+    assert before.replace("'acme-cuda'", "'reference'") == (tmp_path / "net.py").read_text()
+
+
+def test_rule_with_a_pattern_is_on_by_default(
+    pack: Path, environment: dict[str, str], tmp_path: Path
+) -> None:
+    text = (pack / "tests/fixtures/cuda_backend/example/before.py").read_text().replace("want: ", "")
+    (tmp_path / "net.py").write_text(text)
+    assert ["ACME102"] == codes(environment, tmp_path)
+    (tmp_path / "net.py").write_text(text.replace("from acme", "from other"))
+    assert [] == codes(environment, tmp_path)

@@ -189,6 +189,10 @@ def test_parts_of_a_match_have_nodes_of_their_own() -> None:
         real.FunctionDef(decorators=[real.AtLeastN(real.Decorator(real.Name("cached_property")), n=1)]),
         real.Return(real.ListComp() | real.DictComp()),
         real.SimpleString('"rb"'),
+        real.Call(args=[real.ZeroOrMore(), real.Arg(keyword=real.Name("key"), value=real.Lambda())]),
+        real.ImportFrom(module=real.Attribute(value=real.DoNotCare(), attr=real.Name("settings"))),
+        real.ClassDef(name=real.Name("Desk")),
+        real.Assign(targets=[real.AssignTarget(real.Name("_SCRIPT"))], value=real.Call()),
         real.Try(handlers=[real.AtLeastN(n=2)]),
     ],
     ids=lambda pattern: type(pattern).__name__,
@@ -220,7 +224,12 @@ def test_nodes_of_both_trees_find_each_other(path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("text", "imported"),
-    [("x = y.cuda()\n", "False"), ("f(fused=True)\n", "True"), ("fused = 1\nf(True)\n", "False")],
+    [
+        ("x = y.cuda()\n", "False"),
+        ("f(fused=True)\n", "True"),
+        ("fused = 1\nf(True)\n", "False"),
+        ("f('fused', True)  # fused\n", "False"),
+    ],
 )
 def test_libcst_is_imported_only_for_a_file_with_the_names_of_a_pattern(
     tmp_path: Path, text: str, imported: str

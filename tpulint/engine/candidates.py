@@ -47,14 +47,15 @@ def concerned(module: ParsedFile) -> Iterator[tuple[Rule, Handler]]:
 
 def candidates(module: ParsedFile, handler: Handler) -> Iterator[Match]:
     """The nodes that a handler wants to see, traced or not."""
+    where = handler.where
     if handler.pattern is not None:
         patterns = _asking(rules()).patterns.values()
         found = matches(module, handler.pattern, list(dict.fromkeys([*patterns, handler.pattern])))
-    else:
-        found = [Match(node, scope, node) for node, scope in _places(module, handler)]
-    for match in found:
-        if handler.where is None or handler.where(match.node):
-            yield match
+        yield from (match for match in found if where is None or where(match.node))
+        return
+    for node, scope in _places(module, handler):
+        if where is None or where(node):
+            yield Match(node, scope, node)
 
 
 def _listings(index: Index) -> Iterator[tuple[str, Mapping[str, object]]]:

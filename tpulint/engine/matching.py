@@ -74,7 +74,7 @@ def _matcher(pattern: Pattern) -> Any:
 
 
 def _places(module: ParsedFile, pattern: Pattern) -> Iterator[tuple[ast.AST, NodePath]]:
-    """The nodes that a pattern may match, with their paths: of its types, with its names on their lines."""
+    """The nodes that a pattern may match, with their paths: of its types, and with its names."""
     source = module.source
     rows = [
         [source.location(found.start()).row for found in search.finditer(source.text)]
@@ -83,7 +83,7 @@ def _places(module: ParsedFile, pattern: Pattern) -> Iterator[tuple[ast.AST, Nod
     waiting: list[tuple[ast.AST, NodePath, bool]] = [(source.tree, (), False)]
     while waiting:
         node, path, is_formatted = waiting.pop()
-        if isinstance(node, pattern.nodes):
+        if isinstance(node, pattern.nodes) and _spells(node, pattern):
             yield node, path
         # Before Python 3.12, the parser gives what stands in f-strings wrong lines.
         is_formatted |= isinstance(node, ast.JoinedStr)
@@ -92,6 +92,30 @@ def _places(module: ParsedFile, pattern: Pattern) -> Iterator[tuple[ast.AST, Nod
             for index, part in parts:
                 if isinstance(part, ast.AST) and (is_formatted or _has_names(part, rows)):
                     waiting.append((part, (*path, (name, index)), is_formatted))
+
+
+def _spells(node: ast.AST, pattern: Pattern) -> bool:
+    """Whether code of a node, and no string or comment, has the names of a pattern."""
+    if not pattern.names:
+        return True
+    spelled = set(_identifiers(node))
+    return all(any(name in spelled or not _is_plain(name) for name in names) for names in pattern.names)
+
+
+def _is_plain(name: str) -> bool:
+    """Whether a name is an identifier that `ast` has as it is written; literals, and some letters, differ."""
+    return name.isascii() and name.isidentifier()
+
+
+def _identifiers(node: ast.AST) -> Iterator[str]:
+    for part in ast.walk(node):
+        if isinstance(part, ast.Constant | ast.MatchSingleton):
+            yield repr(part.value)  # `True`, `False` and `None` are names in LibCST
+            continue
+        for _, value in ast.iter_fields(part):
+            for name in value if isinstance(value, list) else (value,):
+                if isinstance(name, str):
+                    yield from name.split(".")
 
 
 def _has_names(node: ast.AST, rows: list[list[int]]) -> bool:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from tpulint.engine.desk import RECURSION_LIMIT
 from tpulint.finding import Edits, Finding, Fix
 from tpulint.source import Source, SourceError
 
@@ -19,6 +21,7 @@ def edits_of(findings: Sequence[Finding], contents: Mapping[str, bytes]) -> Edit
     from tpulint.rewrite.render import Rendering
     from tpulint.rewrite.tree import RefusedError  # LibCST is imported only where something is rewritten
 
+    sys.setrecursionlimit(max(sys.getrecursionlimit(), RECURSION_LIMIT))
     fixes: dict[str, dict[Fix, None]] = {}
     for finding in findings:
         if finding.fix is not None:

@@ -186,7 +186,8 @@ def _elements(at: _Step) -> Chain:
     if isinstance(at.outer, cst.Subscript):
         element = at.outer.slice[at.index]
         plain: Any = element.slice
-        return (element, plain) if isinstance(plain, cst.Slice) else (element, plain, plain.value)
+        is_whole = isinstance(plain, cst.Slice) or plain.star
+        return (element, plain) if is_whole else (element, plain, plain.value)
     element = at.outer.elements[at.index]
     return (element,) if isinstance(element, cst.StarredElement) else (element, element.value)
 

@@ -92,6 +92,12 @@ def test_a_silent_rule_states_the_condition_that_does_not_hold(
     assert f"not reported: {expected}" in said
 
 
+def test_a_rule_with_a_pattern_states_why_it_is_silent(explained: Explained, folder: Path) -> None:
+    (folder / "src" / "opt.py").write_text("import torch\n\n\nopt = torch.optim.SGD([], fused=True)\n")
+    (said,) = (row for row in explained("src/opt.py:4").splitlines() if "TPU643" in row)
+    assert "this does not hold: the program uses a device or the torchax environment" in said
+
+
 def test_findings_that_the_runtime_handles_are_explained_by_it(explained: Explained, folder: Path) -> None:
     (folder / "src" / "net.py").write_text(
         "from torch import nn\nfrom torchax_compat import differentiable\n\n\n"

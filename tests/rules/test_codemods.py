@@ -109,6 +109,15 @@ def test_safe_restricts_a_codemod_to_safe_fixes(tmp_path: Path) -> None:
     assert {"net.py": NET.replace("cuda()", 'to("jax")')} == texts(tmp_path)
 
 
+def test_codemod_of_an_optional_rule_needs_no_settings(tmp_path: Path) -> None:
+    text = "import torch\n\n\ndef rank(a):\n    return torch.matrix_rank(a)\n"
+    written(tmp_path, {"net.py": text})
+    codemod(tmp_path, "Migrate")
+    assert {"net.py": text} == texts(tmp_path)
+    codemod(tmp_path, "RemovedTorchFunction")
+    assert {"net.py": text.replace("torch.matrix", "torch.linalg.matrix")} == texts(tmp_path)
+
+
 def test_second_run_changes_nothing(tmp_path: Path) -> None:
     written(tmp_path, {"net.py": NET, "model.py": MODEL, "train.py": TRAIN})
     codemod(tmp_path, "Migrate")

@@ -1,4 +1,4 @@
-"""Code that is nested too deep for LibCST is reported, and its file is not rewritten."""
+"""Statements that are nested too deep for LibCST are not rewritten; others in their file are."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from tpulint.engine.cache import MemoryCache
 from tpulint.engine.edits import edits_of
 from tpulint.engine.fix import fix_units
 from tpulint.engine.run import analyse_units, as_units
-from tpulint.plan import Kind
+from tpulint.finding import Applicability, Fix
+from tpulint.plan import Kind, Rewrite
 from tpulint.rewrite.apply import File
 from tpulint.rewrite.depth import MAX_DEPTH
 from tpulint.rewrite.tree import RefusedError
@@ -56,8 +57,18 @@ def test_code_up_to_the_limit_is_rewritten_on_a_thread() -> None:
 @each_shape
 @pytest.mark.parametrize("count", [MAX_DEPTH + 1, 2 * MAX_DEPTH])
 def test_deeper_code_is_refused_before_libcst_reads_it(shape: Callable[[int], str], count: int) -> None:
+    source = deep(shape, count)
+    within = Rewrite((("body", 0), ("targets", 0)), Kind.RENAME, ("y",))
     with pytest.raises(RefusedError, match=f"nested more than {MAX_DEPTH} levels deep"):
-        File(deep(shape, count), [])
+        File(source, [Fix("rename it", (within,), Applicability.SAFE)])
+
+
+@each_shape
+@pytest.mark.parametrize("count", [MAX_DEPTH + 1, 2 * MAX_DEPTH])
+def test_code_beside_deeper_code_is_rewritten(shape: Callable[[int], str], count: int) -> None:
+    source = deep(shape, count)
+    expected = source.text.replace("z", "new")
+    assert expected == applied(source, planned(source, "z", Kind.REPLACE, "new"))
 
 
 def test_python_refuses_nested_parentheses_first() -> None:
@@ -65,12 +76,12 @@ def test_python_refuses_nested_parentheses_first() -> None:
         File(Source("file.py", f"x = {'(' * 3000}a{')' * 3000}\n"), [])
 
 
-def test_a_file_with_deep_code_stays_and_others_are_fixed(tmp_path: Path) -> None:
+def test_a_file_stays_if_deep_code_would_change_and_others_are_fixed(tmp_path: Path) -> None:
     deep_file, other = str(tmp_path / "deep.py"), str(tmp_path / "other.py")
-    text = f"{CUDA}y = {SHAPES['sum'](900)}\n"
+    text = f"import torch\n\nx = torch.zeros(2, device='cuda') + {SHAPES['sum'](900)}\n"
     units = as_units({deep_file: text.encode(), other: CUDA.encode()})
     result = fix_units(units, Settings(root=tmp_path), jobs=1, cache=MemoryCache(), unsafe=True)
-    message = f"cannot be fixed: some code in it is nested more than {MAX_DEPTH} levels deep"
+    message = f"cannot be fixed: the code to change is nested more than {MAX_DEPTH} levels deep"
     assert [(deep_file, message)] == [(error.path, error.message) for error in result.errors]
     assert other in [change.path for change in result.changes]
     assert deep_file not in [change.path for change in result.changes]
@@ -79,7 +90,7 @@ def test_a_file_with_deep_code_stays_and_others_are_fixed(tmp_path: Path) -> Non
 
 def test_reports_have_no_edits_for_a_file_with_deep_code(tmp_path: Path) -> None:
     deep_file, other = str(tmp_path / "deep.py"), str(tmp_path / "other.py")
-    contents = {deep_file: f"{CUDA}y = {SHAPES['and'](900)}\n".encode(), other: CUDA.encode()}
+    contents = {deep_file: f"{CUDA.strip()}{'.a' * 900}\n".encode(), other: CUDA.encode()}
     findings = analyse_units(as_units(contents), Settings(root=tmp_path), jobs=1).findings
     assert {deep_file, other} == {finding.path for finding in findings if finding.fix is not None}
     assert {other} == {path for path, _ in edits_of(findings, contents)}

@@ -44,7 +44,7 @@ LAYOUTS = {
     ),
     "comment in the call": (
         "y = x.cuda(  # why\n    non_blocking=True,  # keep\n)",
-        'y = x.to(  # why\n    "jax", non_blocking=True,  # keep\n)',
+        'y = x.to(  # why\n    "jax",\n    non_blocking=True,  # keep\n)',
     ),
     "trailing comma": ('y = torch.zeros(2, device="cuda",)', 'y = torch.zeros(2, device="jax",)'),
     "an argument a line": (

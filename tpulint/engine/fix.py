@@ -262,16 +262,27 @@ def fix_once(unit: Unit, findings: Sequence[Finding]) -> tuple[Unit, Mapping[Fix
     return outcome
 
 
+def _broken(unit: Unit, codes: Iterable[str], why: str) -> FileError:
+    """The error of a file whose fixes, of rules with these codes, have a mistake."""
+    blamed = ", ".join(sorted(set(codes)))
+    return FileError(
+        unit.path, f"internal error: a fix of {blamed} breaks the file ({why}); it stays as it was"
+    )
+
+
 def _attempt(
     unit: Unit, source: Source, codes: Mapping[Fix, str]
 ) -> tuple[Unit, Mapping[Fix, str]] | FileError | None:
     from tpulint.rewrite.apply import File  # LibCST is imported only where something is rewritten
+    from tpulint.rewrite.code import BrokenCodeError
     from tpulint.rewrite.tree import RefusedError
 
     try:
         text, taken = File(source, codes).apply(codes)
     except RefusedError as error:
         return FileError(unit.path, f"cannot be fixed: {error}")
+    except BrokenCodeError as error:
+        return _broken(unit, codes.values(), f"its code `{error}` does not parse")
     applied = {fix: codes[fix] for fix in taken}
     if text == source.text:
         return None
@@ -287,9 +298,7 @@ def _attempt(
         if _compiles(source.text) and not _compiles(text):
             raise SyntaxError("it does not compile any more")
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        return FileError(
-            unit.path, f"internal error: a fix of {blamed} breaks the file ({error}); it stays as it was"
-        )
+        return _broken(unit, applied.values(), str(error))
     if undefined:
         names = ", ".join(f"`{name}`" for name in sorted(undefined))
         return FileError(

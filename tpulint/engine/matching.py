@@ -43,9 +43,11 @@ def matches(module: ParsedFile, pattern: Pattern, patterns: Sequence[Pattern]) -
 
 def _matches(module: ParsedFile, patterns: Sequence[Pattern]) -> dict[Pattern, list[Match]]:
     text = module.source.text
-    places = {one: list(_places(module, one)) if one.may_be_in(text) else [] for one in patterns}
-    paths = {path for found in places.values() for _, path in found}
-    nowhere: dict[Pattern, list[Match]] = {one: [] for one in patterns}
+    places = {
+        pattern: list(_places(module, pattern)) if pattern.may_be_in(text) else [] for pattern in patterns
+    }
+    paths = {path for group in places.values() for _, path in group}
+    nowhere: dict[Pattern, list[Match]] = {pattern: [] for pattern in patterns}
     if not paths:
         return nowhere
     from libcst import matchers  # only where a rule has a pattern, and the file its names

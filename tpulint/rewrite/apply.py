@@ -134,7 +134,8 @@ class _Steps(cst.CSTTransformer):
 
         Raises:
             NotLocatedError: where a node is not found.
-            UnwritableError: where code does not parse.
+            UnwritableError: where code does not fit.
+            BrokenCodeError: where code does not parse.
         """
         found = [(one, *locate(self._module, self._source.tree, one.path)) for one in rewrites]
         planned = [(one, chain, node, self._margin(one.path)) for one, chain, node in found]

@@ -20,8 +20,12 @@ class Statements:
     behind: list[cst.EmptyLine]
 
 
+class BrokenCodeError(ValueError):
+    """Code of a fix that does not parse, which is an error of its rule; the text is the code."""
+
+
 class UnwritableError(ValueError):
-    """Code that does not parse; the text is the code."""
+    """Code that does not fit where it goes; the text is the code."""
 
 
 class Reader:
@@ -45,7 +49,7 @@ class Reader:
             margin: the indentation of the place.
 
         Raises:
-            UnwritableError: for code that does not parse.
+            BrokenCodeError: for code that does not parse.
         """
         start = len(code) - len(code.lstrip("\r\n"))
         end = len(code.rstrip("\r\n"))
@@ -72,7 +76,7 @@ class Reader:
         """An expression, with its own parentheses.
 
         Raises:
-            UnwritableError: for code that does not parse.
+            BrokenCodeError: for code that does not parse.
         """
         if "\n" not in code and "\r" not in code and "#" not in code:
             try:
@@ -82,7 +86,7 @@ class Reader:
         [statement] = self.statements(f"({code}{self._newline}{margin})", margin).body
         small = statement.body[0] if isinstance(statement, cst.SimpleStatementLine) else None
         if not isinstance(small, cst.Expr) or not small.value.lpar:
-            raise UnwritableError(code)
+            raise BrokenCodeError(code)
         value = small.value
         return value.with_changes(lpar=value.lpar[1:], rpar=value.rpar[:-1])
 
@@ -96,7 +100,7 @@ class Reader:
         try:
             return cst.parse_module(code, config=self._config)
         except cst.ParserSyntaxError as error:
-            raise UnwritableError(code) from error
+            raise BrokenCodeError(code) from error
 
 
 def as_statement(node: cst.CSTNode) -> Statement:

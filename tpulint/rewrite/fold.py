@@ -1,4 +1,4 @@
-"""Functions and classes that no rewrite is about, folded away while a file is rewritten.
+"""Functions, classes and deep code that no rewrite is about, folded away while a file is rewritten.
 
 LibCST takes about a hundred microseconds for each line that it parses and writes, and most lines of most
 files stay as they are.
@@ -7,10 +7,12 @@ files stay as they are.
 from __future__ import annotations
 
 import ast
+import io
 import re
 from collections.abc import Iterable, Iterator
 
 from tpulint.plan import NodePath
+from tpulint.rewrite.depth import is_too_deep
 from tpulint.source import Source, first_row
 
 #: Shorter functions and classes are not worth folding.
@@ -20,6 +22,8 @@ _BLOCKS = ("body", "orelse", "finalbody", "handlers")
 
 class Folded:
     """The text of a file, with one line in the place of each function or class that rewrites leave alone.
+
+    So has each statement that is nested too deep for LibCST, if rewrites leave it alone.
 
     Statements have the same places in their blocks as in the file.
 
@@ -33,24 +37,48 @@ class Folded:
         while self._name in source.text:
             self._name += "_"
         self._texts: list[str] = []
+        self._feeds: re.Pattern[str] | None = None
         parts, end = [], 0
-        for node in _unneeded(source.tree, _tree_of(paths)):
+        is_deep = is_too_deep(source.tree)
+        for node in _unneeded(source.tree, _tree_of(paths), is_deep=is_deep):
             start, stop = _start(source, node), source.span(node).end
             parts += [source.text[end:start], self._line(node)]
             self._texts.append(source.text[start:stop])
             end = stop
-        self.text = "".join([*parts, source.text[end:]])
-        self._lines = re.compile(rf"(?:def|class) {self._name}(\d+)(?:\(\))?: \.\.\.")
+        self.text = self._without_form_feeds(source, "".join([*parts, source.text[end:]]))
+        #: Whether code that rewrites are about is nested too deep.
+        self.is_too_deep = is_deep and is_too_deep(ast.parse(self.text))
+        self._lines = re.compile(rf"(?:(?:def|class) )?{self._name}(\d+)(?:(?:\(\))?: \.\.\.)?")
+
+    def _without_form_feeds(self, source: Source, text: str) -> str:
+        """A text with comments in the place of form feeds ahead of statements, which LibCST leaves out."""
+        if "\f" not in text or not any(
+            isinstance(node, ast.stmt) and source.line(first_row(node)).startswith("\f")
+            for node in ast.walk(source.tree)
+        ):
+            return text
+        tree, lines = ast.parse(text), list(io.StringIO(text, newline=""))
+        for node in ast.walk(tree):
+            row = first_row(node) if isinstance(node, ast.stmt) else 0
+            if row and lines[row - 1].startswith("\f"):
+                code = lines[row - 1].lstrip("\f")
+                margin = code[: len(code) - len(code.lstrip())]
+                lines[row - 1] = f"{margin}# {self._name}{source.newline}{code}"
+        self._feeds = re.compile(rf"[ \t]*# {self._name}\r?\n")
+        return "".join(lines)
 
     def unfolded(self, code: str) -> str:
-        """Code with the functions and classes in their places again."""
+        """Code with what was folded in its place again."""
+        if self._feeds is not None:
+            code = self._feeds.sub("\f", code)
         return self._lines.sub(lambda found: self._texts[int(found[1])], code) if self._texts else code
 
     def _line(self, node: ast.stmt) -> str:
         number = len(self._texts)
         if isinstance(node, ast.ClassDef):
             return f"class {self._name}{number}: ..."
-        return f"def {self._name}{number}(): ..."
+        is_function = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        return f"def {self._name}{number}(): ..." if is_function else f"{self._name}{number}"
 
 
 #: The paths of nodes as a tree of steps; None for a node itself, with all that it holds.
@@ -71,8 +99,11 @@ def _tree_of(paths: Iterable[NodePath]) -> _Tree:
     return tree
 
 
-def _unneeded(node: ast.AST, needed: _Tree) -> Iterator[ast.stmt]:
-    """The functions and classes below a node of which nothing is needed, in the order of the text."""
+def _unneeded(node: ast.AST, needed: _Tree, *, is_deep: bool) -> Iterator[ast.stmt]:
+    """The functions and classes below a node of which nothing is needed, in the order of the text.
+
+    So are, in a file with code that is nested too deep (`is_deep`), all statements with such code.
+    """
     for name in _BLOCKS:
         block = getattr(node, name, None)
         if not isinstance(block, list):
@@ -81,11 +112,12 @@ def _unneeded(node: ast.AST, needed: _Tree) -> Iterator[ast.stmt]:
             inner = needed.get((name, index), {})
             if inner is None:
                 continue
-            if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) and not inner:
-                if (child.end_lineno or 0) - first_row(child) >= _LEAST_ROWS:
-                    yield child
-            elif isinstance(child, ast.stmt | ast.ExceptHandler):
-                yield from _unneeded(child, inner)
+            is_definition = isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
+            is_long = is_definition and (child.end_lineno or 0) - first_row(child) >= _LEAST_ROWS
+            if not inner and (is_long or (is_deep and isinstance(child, ast.stmt) and is_too_deep(child))):
+                yield child
+            elif isinstance(child, ast.stmt | ast.ExceptHandler) and not (is_definition and not inner):
+                yield from _unneeded(child, inner, is_deep=is_deep)
 
 
 def _start(source: Source, node: ast.stmt) -> int:

@@ -9,6 +9,7 @@ import libcst as cst
 
 from tpulint.finding import Edit, Fix, Span
 from tpulint.rewrite.apply import File
+from tpulint.rewrite.code import BrokenCodeError
 from tpulint.source import Source
 
 
@@ -36,7 +37,10 @@ class Rendering:
 
     def edits(self, fix: Fix) -> tuple[Edit, ...]:
         """The edits of the text that a fix by itself makes; none where it cannot be carried out."""
-        changed, applied = self._file.rewritten([fix])
+        try:
+            changed, applied = self._file.rewritten([fix])
+        except BrokenCodeError:
+            return ()
         if not applied:
             return ()
         now = _parts(changed, self._known)

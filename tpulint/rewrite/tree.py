@@ -8,7 +8,7 @@ from collections.abc import Iterable
 import libcst as cst
 
 from tpulint.plan import ONLY, NodePath
-from tpulint.rewrite.depth import MAX_DEPTH, is_too_deep
+from tpulint.rewrite.depth import MAX_DEPTH
 from tpulint.rewrite.fold import Folded
 from tpulint.rewrite.locate import NotLocatedError, below, locate
 from tpulint.source import Source
@@ -30,10 +30,10 @@ class Tree:
     """
 
     def __init__(self, source: Source, paths: Iterable[NodePath]) -> None:
-        if is_too_deep(source.tree):
-            raise RefusedError(f"some code in it is nested more than {MAX_DEPTH} levels deep")
         self.source = source
         folded = Folded(source, paths)
+        if folded.is_too_deep:
+            raise RefusedError(f"the code to change is nested more than {MAX_DEPTH} levels deep")
         #: Gives code of the tree what was folded away.
         self.unfolded = folded.unfolded
         try:

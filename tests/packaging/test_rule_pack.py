@@ -135,7 +135,7 @@ def test_rules_of_the_pack_are_codemods(pack: Path, environment: dict[str, str],
         timeout=120,
     )
     assert 0 == done.returncode, done.stderr
-    assert before.replace("'acme-cuda'", "'reference'") == (tmp_path / "net.py").read_text()
+    assert before.replace('"acme-cuda"', '"reference"') == (tmp_path / "net.py").read_text()
 
 
 def test_rule_with_a_pattern_is_on_by_default(

@@ -18,5 +18,13 @@ def is_too_deep(tree: ast.AST) -> bool:
         depth += len(node.values) - 1 if isinstance(node, ast.BoolOp) else 1
         if depth > MAX_DEPTH:
             return True
-        waiting += [(part, depth) for part in ast.iter_child_nodes(node)]
+        waiting += [(part, depth) for part in ast.iter_child_nodes(node) if not _is_short(part, depth)]
     return False
+
+
+def _is_short(node: ast.AST, depth: int) -> bool:
+    """Whether code is on one line, and has too few characters for the levels that are left."""
+    if not isinstance(node, ast.expr):
+        return isinstance(node, ast.expr_context | ast.operator | ast.cmpop | ast.unaryop | ast.boolop)
+    width = (node.end_col_offset or 0) - node.col_offset
+    return node.lineno == node.end_lineno and width + depth < MAX_DEPTH

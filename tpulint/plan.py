@@ -66,7 +66,7 @@ class Kind(StrEnum):
     ADD_ELSE = "add else"
     #: An expression or statement stays where a condition holds, and else is what other rewrites of the fix
     #: make of it. An expression is put in parentheses if there is a second code.
-    CHOOSE = "choose"
+    KEEP_IF = "keep if"
 
     def __reduce_ex__(self, protocol: object) -> tuple[type[Kind], tuple[str]]:
         return Kind, (self.value,)  # see `Applicability`
@@ -107,7 +107,7 @@ class Rewrite:
     code: tuple[str, ...] = ()
     parts: tuple[NodePath, ...] = ()
 
-    def excludes(self, other: Rewrite) -> bool:
+    def conflicts_with(self, other: Rewrite) -> bool:
         """Whether the two cannot be applied together, since one changes what the other is about."""
         if self == other:
             return False

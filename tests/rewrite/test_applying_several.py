@@ -70,7 +70,7 @@ def _rewrites_of(node: ast.AST, new: str) -> Iterator[tuple[Kind, tuple[str, ...
             yield kind, (f"\nif {new}: pass\n",)
         yield Kind.REPLACE_RUN, (new, "2")
         yield Kind.SPLIT, ()
-        yield Kind.CHOOSE, (new,)
+        yield Kind.KEEP_IF, (new,)
     if isinstance(node, ast.FunctionDef):
         yield Kind.ADD_DECORATOR, (new,)
         yield Kind.ADD_DECORATOR, (new, "outermost")
@@ -101,7 +101,7 @@ def fixes(draw: st.DrawFn) -> list[Fix]:
     for number in range(draw(st.integers(1, 5))):
         own = [draw(rewrites(f"new{number}{letter}")) for letter in draw(st.sampled_from(("x", "x", "xy")))]
         imports = draw(st.lists(st.sampled_from(IMPORTS), max_size=1))
-        if not any(one.excludes(other) for one, other in combinations(own, 2)):
+        if not any(one.conflicts_with(other) for one, other in combinations(own, 2)):
             made.append(fix_of(*own, *imports))
     return made
 
@@ -112,7 +112,7 @@ def apply(given_fixes: list[Fix]) -> tuple[str, list[Fix]]:
 
 
 def excluding(one: Fix, other: Fix) -> bool:
-    return any(mine.excludes(their) for mine in one.rewrites for their in other.rewrites)
+    return any(mine.conflicts_with(their) for mine in one.rewrites for their in other.rewrites)
 
 
 def names(text: str) -> set[str]:

@@ -78,7 +78,7 @@ CASES = {
         ("e",),
         "if a: b\nelse:\n    e\n",
     ),
-    "choose": ("f(a)\n", "a", Kind.CHOOSE, ("b",), "f(a if b else a)\n"),
+    "choose": ("f(a)\n", "a", Kind.KEEP_IF, ("b",), "f(a if b else a)\n"),
 }
 
 

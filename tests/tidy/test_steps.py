@@ -135,6 +135,17 @@ def test_an_import_for_its_effect_says_so() -> None:
     assert expected == marked("import torch\nx = torch.ones(2)\n", after)
 
 
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("import torch; import os\ntorch.f()\n", "import os\nf()\n"),
+        ("import os; import torch; torch.f()\n", "import os; import torch; f()\n"),
+    ],
+)
+def test_an_import_of_the_author_gets_no_comment(before: str, after: str) -> None:
+    assert after == marked(before, after)
+
+
 def test_sorted_imports_stay_sorted() -> None:
     before = (
         "import os\n\nimport torch\nfrom torchvision.io import read_file\n\nprint(os, torch, read_file)\n"

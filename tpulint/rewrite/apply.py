@@ -60,7 +60,9 @@ class File(Tree):
         rewrites = [one for fix in fixes for one in fix.rewrites]
         super().__init__(source, [path for one in rewrites for path in (one.path, *one.parts)])
         if self.unfolded(self.module.code) != source.text:
-            raise RefusedError("LibCST does not write it as it is")
+            raise RefusedError(
+                "LibCST would not give its text back exactly, for example because of a form feed"
+            )
         self._reader = Reader(self.module)
 
     def apply(self, fixes: Iterable[Fix]) -> tuple[str, tuple[Fix, ...]]:
@@ -94,7 +96,7 @@ class File(Tree):
         steps = _Steps(self.source, self.module, self._reader)
         for fix in fixes:
             fresh = [one for one in fix.rewrites if one not in taken]
-            if any(one.excludes(other) for one in fresh for other in taken):
+            if any(one.conflicts_with(other) for one in fresh for other in taken):
                 continue
             try:
                 steps.add(fresh)
@@ -167,7 +169,7 @@ class _Steps(cst.CSTTransformer):
             if not isinstance(node, ast.stmt):
                 raise NotLocatedError(f"{kind} of {type(node).__name__}")
             self._try_statement(rewrite, chain, margin)
-        elif kind is Kind.CHOOSE:
+        elif kind is Kind.KEEP_IF:
             self._reader.expression(code[0], "")
         else:
             rewritten(chain[-1], node, rewrite, margin, self._reader)
@@ -190,7 +192,7 @@ class _Steps(cst.CSTTransformer):
             small = kind in _BESIDE and isinstance(statement, cst.BaseSmallStatement)
             if not small and not (kind in INSERTS and shares_line):
                 raise NotLocatedError("a statement that shares its line")
-        if kind is Kind.CHOOSE:
+        if kind is Kind.KEEP_IF:
             self._reader.expression(rewrite.code[0], "")
             return
         if not rewrite.code:
@@ -214,7 +216,7 @@ class _Steps(cst.CSTTransformer):
                 return
             chain = chain[:-1]
         is_statement = isinstance(node, ast.stmt) and kind in (
-            Kind.CHOOSE,
+            Kind.KEEP_IF,
             Kind.REPLACE,
             Kind.WRAP,
             *_STATEMENTS,
@@ -336,7 +338,7 @@ class _Steps(cst.CSTTransformer):
             if not isinstance(line, cst.SimpleStatementLine) or len(line.body) != 1:
                 raise UnwritableError(code[0])
             return line.body[0].with_changes(semicolon=updated.semicolon)
-        if kind is Kind.CHOOSE:
+        if kind is Kind.KEEP_IF:
             test = self._reader.expression(code[0], "")
             return chosen(original, updated, test, grouped=len(code) > 1)
         if kind is Kind.ADD_DECORATOR:

@@ -101,7 +101,7 @@ class _Place:
         code = Statements([], [])
         if rewrite.kind is Kind.WRAP:
             code = self._reader.statements(f"{rewrite.code[0]} pass", self._margin)
-        elif rewrite.code and rewrite.kind is not Kind.CHOOSE:
+        elif rewrite.code and rewrite.kind is not Kind.KEEP_IF:
             code = self._reader.statements(rewrite.code[0], self._margin)
         if planned.number is not None:
             before, after = self._between.setdefault(planned.number, ([], []))
@@ -124,7 +124,7 @@ class _Place:
                 self._above.append(Statements([function], code.behind))
             case Kind.UNWRAP:
                 self._instead, self._rest = _inside(self._line)
-            case Kind.CHOOSE:
+            case Kind.KEEP_IF:
                 self._test = rewrite.code[0]
             case Kind.INSERT_ABOVE:
                 self._above.append(code)

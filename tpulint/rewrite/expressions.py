@@ -175,16 +175,35 @@ def _ending(argument: cst.Arg, gap: cst.BaseParenthesizableWhitespace, *, is_ope
     )
 
 
+def _about_next(
+    before: cst.BaseParenthesizableWhitespace, behind: cst.BaseParenthesizableWhitespace
+) -> cst.BaseParenthesizableWhitespace:
+    """What is left of the gaps around an argument; comments on their own lines are about the next."""
+    if not isinstance(before, cst.ParenthesizedWhitespace):
+        return before
+    if not isinstance(behind, cst.ParenthesizedWhitespace):
+        return before
+    return before.with_changes(empty_lines=behind.empty_lines)
+
+
 def without_arguments(call: Any, dropped: Sequence[cst.Arg], original: Any) -> Any:
     """A call, or the head of a class, without some arguments; what ends the list stays as it is."""
     names = ("args",) if isinstance(call, cst.Call) else ("bases", "keywords")
     given = [one for name in names for one in getattr(original, name)]
-    changes = {}
+    changes: dict[str, Any] = {}
+    opening = call.whitespace_before_args if isinstance(call, cst.Call) else None
     for name in names:
-        before, now = getattr(original, name), getattr(call, name)
-        changes[name] = [
-            new for old, new in zip(before, now, strict=True) if not any(old is one for one in dropped)
-        ]
+        kept: list[cst.Arg] = []
+        for old, new in zip(getattr(original, name), getattr(call, name), strict=True):
+            if not any(old is one for one in dropped):
+                kept.append(new)
+            elif old is not given[-1] and kept:
+                kept[-1] = _ending(kept[-1], _about_next(_behind(kept[-1]), _behind(new)), is_open=False)
+            elif old is not given[-1] and opening is not None:
+                opening = _about_next(opening, _behind(new))
+        changes[name] = kept
+    if opening is not None:
+        changes["whitespace_before_args"] = opening
     ending = next((name for name in reversed(names) if changes[name]), None)
     if ending is not None and any(given[-1] is one for one in dropped):
         *ahead, last = changes[ending]

@@ -233,7 +233,7 @@ def _subscript(at: _Step) -> Chain:
     plain: Any = elements[0].slice
     is_tuple = isinstance(at.node.slice, ast.Tuple)
     if is_tuple and not (len(elements) == 1 and isinstance(getattr(plain, "value", None), cst.Tuple)):
-        return ()  # several subscripts have no at.node of their own: they are those of the subscript
+        return ()  # LibCST has no node for the tuple in `x[a, b]`; its elements belong to the subscript
     return (
         (elements[0], plain)
         if isinstance(plain, cst.Slice)

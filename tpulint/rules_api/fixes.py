@@ -29,7 +29,7 @@ def assembled(
     serves_cuda: bool,
     in_torchax: bool,
 ) -> Fix:
-    """A fix; one that claims to be safe but would eat a comment becomes unsafe.
+    """A fix from rewrites and imports; if a safe one would delete a comment, it is unsafe.
 
     So does one that writes the torchax device where a program does not enter the torchax environment
     (`in_torchax`). A rewrite within what another one deletes goes with it.

@@ -255,7 +255,7 @@ class Rewriting(Namespace):
         applicability: Applicability = Applicability.SAFE,
         serves_cuda: bool = False,
     ) -> Fix:
-        """A fix; one that claims to be safe but would eat a comment becomes unsafe.
+        """A fix from rewrites and imports; if a safe one would delete a comment, it is unsafe.
 
         So does one that writes the torchax device into a program that does not enter the torchax environment:
         the program would raise until the fix that enters it, which is unsafe, is applied as well.

@@ -49,8 +49,11 @@ def marked(before: str, after: str) -> str:
     used = {node.id for node in nodes(text.text) if isinstance(node, ast.Name)}
     lines = list(text.lines)
     enables = any(map(_enables, text.tree.body))
+    known = {alias.name for node in nodes(before) if isinstance(node, ast.Import) for alias in node.names}
     for node in nodes(text.text):
         if not isinstance(node, ast.Import) or node.lineno not in rows or len(node.names) > 1:
+            continue
+        if node.names[0].name in known or not text.stands_alone(node):
             continue
         alias = node.names[0]
         bare, ending = parted(lines[node.lineno - 1])

@@ -165,7 +165,7 @@ def _kept(module: ProjectFile, rewrites: tuple[Rewrite, ...]) -> list[Rewrite] |
     statement = _around(module, rewrites)
     if statement is None:
         return None
-    return [*rewrites, Rewrite(path_of(statement, module.parent), Kind.CHOOSE, (ASKED,))]
+    return [*rewrites, Rewrite(path_of(statement, module.parent), Kind.KEEP_IF, (ASKED,))]
 
 
 def _conditional(module: ProjectFile, rewrite: Rewrite) -> list[Rewrite] | None:
@@ -187,7 +187,7 @@ def _chosen(node: ast.expr, outer: ast.AST | None, path: NodePath) -> Rewrite:
         outer, ast.Call | ast.keyword | ast.Assign | ast.AnnAssign | ast.Return | ast.arguments
     )
     callee = isinstance(outer, ast.Call) and outer.func is node
-    return Rewrite(path, Kind.CHOOSE, (ASKED,) if loose and not callee else (ASKED, "grouped"))
+    return Rewrite(path, Kind.KEEP_IF, (ASKED,) if loose and not callee else (ASKED, "grouped"))
 
 
 def _around(module: ProjectFile, rewrites: tuple[Rewrite, ...]) -> ast.stmt | None:

@@ -13,8 +13,10 @@ def text_lost(source: Source, rewrite: Rewrite) -> str:
     """The text that a rewrite takes away, or puts other code in place of."""
     node = node_at(source.tree, rewrite.path)
     match rewrite.kind:
-        case Kind.REPLACE | Kind.REMOVE_ARGUMENT if isinstance(node, ast.expr | ast.stmt | ast.keyword):
+        case Kind.REPLACE if isinstance(node, ast.expr | ast.stmt | ast.keyword):
             return _text(source, source.span(node))
+        case Kind.REMOVE_ARGUMENT if isinstance(node, ast.expr | ast.keyword):
+            return _with_comments(source, source.span(node))
         case Kind.DELETE if isinstance(node, ast.stmt):
             span = source.span(node)
             row = source.location(span.end).row
@@ -37,6 +39,16 @@ def text_lost(source: Source, rewrite: Rewrite) -> str:
             last = block[first + int(rewrite.code[1]) - 1]
             return _text(source, Span(source.span(node).start, source.span(last).end))
     return ""
+
+
+def _with_comments(source: Source, span: Span) -> str:
+    """The text of an argument with the comments above it, and behind it on its line."""
+    first, last = source.location(span.start).row, source.location(span.end).row
+    while first > 1 and source.line(first - 1).lstrip().startswith("#"):
+        first -= 1
+    is_first = not source.text[source.line_starts[source.location(span.start).row - 1] : span.start].strip()
+    start = source.line_starts[first - 1] if is_first else span.start
+    return _text(source, Span(start, source.line_starts[last - 1] + len(source.line(last))))
 
 
 def _text(source: Source, span: Span) -> str:

@@ -83,6 +83,8 @@ class Checkout:
             stderr=subprocess.PIPE,
             text=True,
             start_new_session=True,
+            # A shell starts what it runs in the background with interrupts ignored, and so would this be.
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
         )
 
     def copy_tool(self) -> None:

@@ -15,9 +15,9 @@ from tpulint.source import Source
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("f(a, b=1)  # why\n", "b=1)  # why"),
+        ("f(a, b=1)  # why\n", "b=1"),
         ("f(\n    a,\n    b=1,  # why\n)\n", "    b=1,  # why"),
-        ("f(\n    a,\n    # why\n    b=1,\n    # of c\n    c=2,\n)\n", "    # why\n    b=1,"),
+        ("f(\n    a,\n    # why\n    b=1,\n    # of c\n    c=2,\n)\n", "    # why\n    b=1"),
     ],
 )
 def test_an_argument_goes_with_the_comments_about_it(text: str, expected: str) -> None:

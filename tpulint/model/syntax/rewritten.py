@@ -48,7 +48,9 @@ def _with_comments(source: Source, span: Span) -> str:
         first -= 1
     is_first = not source.text[source.line_starts[source.location(span.start).row - 1] : span.start].strip()
     start = source.line_starts[first - 1] if is_first else span.start
-    return _text(source, Span(start, source.line_starts[last - 1] + len(source.line(last))))
+    end = source.line_starts[last - 1] + len(source.line(last))
+    is_commented = source.text[span.end : end].lstrip(" \t,").startswith("#")
+    return _text(source, Span(start, end if is_commented else span.end))
 
 
 def _text(source: Source, span: Span) -> str:

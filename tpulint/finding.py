@@ -46,13 +46,6 @@ class Span:
     start: int
     end: int
 
-    def overlaps(self, other: Span) -> bool:
-        """Whether applying edits to both spans could interfere.
-
-        Touching spans overlap: the order in which two insertions at one point land would matter.
-        """
-        return self.start <= other.end and other.start <= self.end
-
 
 @dataclass(frozen=True, slots=True, order=True)
 class Edit:

@@ -18,7 +18,7 @@ _HOLE = "_expression_"
 _SPACE = cst.SimpleWhitespace(" ")
 
 
-def replaced(node: cst.CSTNode, code: cst.BaseExpression, *, is_subscripts: bool = False) -> cst.CSTNode:
+def replaced(node: cst.CSTNode, code: cst.BaseExpression, *, is_subscripts: bool = False) -> Any:
     """An expression in the place of another, whose parentheses stay.
 
     Several subscripts have no node of their own (`is_subscripts`): the node is the subscript with them.
@@ -27,8 +27,7 @@ def replaced(node: cst.CSTNode, code: cst.BaseExpression, *, is_subscripts: bool
         return cst.Index(code)
     if is_subscripts and isinstance(node, cst.Subscript):
         return _with_subscripts(node, code)
-    outer = _around(node)
-    return code.with_changes(lpar=[*outer[0], *code.lpar], rpar=[*code.rpar, *outer[1]])
+    return _within(code, *_around(node))
 
 
 def _with_subscripts(node: cst.Subscript, code: cst.BaseExpression) -> cst.Subscript:
@@ -50,16 +49,25 @@ def _around(node: Any) -> tuple[list[cst.LeftParen], list[cst.RightParen]]:
     return left, right
 
 
-def wrapped(node: Any, before: str, after: str, margin: str, reader: Reader) -> cst.CSTNode:
+def _within(node: Any, left: Sequence[cst.LeftParen], right: Sequence[cst.RightParen]) -> Any:
+    """An expression in more parentheses."""
+    return node.with_changes(lpar=[*left, *node.lpar], rpar=[*node.rpar, *right])
+
+
+def _without(node: Any, left: Sequence[cst.LeftParen], right: Sequence[cst.RightParen]) -> Any:
+    """An expression without its outer parentheses, as many as these."""
+    return node.with_changes(lpar=node.lpar[len(left) :], rpar=node.rpar[: len(node.rpar) - len(right)])
+
+
+def wrapped(node: Any, before: str, after: str, margin: str, reader: Reader) -> Any:
     """An expression with code around it."""
     left, right = _around(node)
-    own = node.with_changes(lpar=node.lpar[len(left) :], rpar=node.rpar[: len(node.rpar) - len(right)])
     template = reader.expression(f"{before}{_HOLE}{after}", margin)
-    hole = _Hole(own)
+    hole = _Hole(_without(node, left, right))
     made = template.visit(hole)
     if hole.filled != 1 or not isinstance(made, cst.BaseExpression):
         raise UnwritableError(f"{before}{_HOLE}{after}")
-    return replaced(own.with_changes(lpar=left, rpar=right) if left else cst.Name("_"), made)
+    return _within(made, left, right)
 
 
 class _Hole(cst.CSTTransformer):
@@ -83,21 +91,18 @@ def reduced(node: Any, tree: ast.AST, path: NodePath) -> Any:
     for name, index in path:
         part = [part, *below(part, tree, name, index)][-1]
         tree = node_at(tree, ((name, index),))
-    left, right = _around(node)
-    return part.with_changes(lpar=[*left, *part.lpar], rpar=[*part.rpar, *right])
+    return _within(part, *_around(node))
 
 
 def chosen(before: Any, now: Any, test: cst.BaseExpression, *, grouped: bool) -> cst.CSTNode:
     """An expression where a condition holds, and else what others make of it."""
     left, right = _around(before)
-    was = before.deep_clone().with_changes(
-        lpar=before.lpar[len(left) :], rpar=before.rpar[: len(before.rpar) - len(right)]
-    )
+    was = _without(before.deep_clone(), left, right)
     if isinstance(was, cst.IfExp) and was.test.deep_equals(test):
         was = was.body
     elif isinstance(was, cst.IfExp | cst.Lambda):
         was = was.with_changes(lpar=[cst.LeftParen()], rpar=[cst.RightParen()])
-    now = now.with_changes(lpar=now.lpar[len(left) :], rpar=now.rpar[: len(now.rpar) - len(right)])
+    now = _without(now, left, right)
     if grouped and not left:
         left, right = [cst.LeftParen()], [cst.RightParen()]
     return cst.IfExp(test=test, body=was, orelse=now, lpar=left, rpar=right)

@@ -85,11 +85,6 @@ def _at_end(module: cst.Module, body: list[Statement], added: list[Statement]) -
     return module.with_changes(body=_before(body, 0, added))
 
 
-def end_of_imports(module: cst.Module) -> int:
-    """The place in a file's body behind the docstring and the imports at its top."""
-    return _end([as_statement(line) for line in module.body])
-
-
 def _end(body: Sequence[cst.CSTNode], before: int | None = None) -> int:
     end = 0
     statements = 0

@@ -111,6 +111,7 @@ def test_an_argument_can_be_added_first_or_last(text: str) -> None:
         ("f(\n    a,\n    b,  # why\n    # of c\n    c,\n)\n", "b", "f(\n    a,\n    # of c\n    c,\n)\n"),
         ("f(\n    # of a\n    a,\n    # of b\n    b,\n)\n", "a", "f(\n    # of b\n    b,\n)\n"),
         ("f(a, *b, **c)\n", "*b", "f(a, **c)\n"),
+        ("f(a , b , c)\n", "b", "f(a , c)\n"),
         ("f(a, g(h(x)), b)\n", "g(h(x))", "f(a, b)\n"),
         ("f(a, b = 1, )\n", "b = 1", "f(a, )\n"),
         ("class A(B, metaclass=M, x=1): pass\n", "x=1", "class A(B, metaclass=M): pass\n"),

@@ -175,9 +175,9 @@ def _ending(argument: cst.Arg, gap: cst.BaseParenthesizableWhitespace, *, is_ope
     """An argument as the last one, with or without a comma."""
     if is_open:
         return argument.with_changes(comma=cst.MaybeSentinel.DEFAULT, whitespace_after_arg=gap)
-    return argument.with_changes(
-        comma=cst.Comma(whitespace_after=gap), whitespace_after_arg=cst.SimpleWhitespace("")
-    )
+    comma = argument.comma if isinstance(argument.comma, cst.Comma) else cst.Comma()
+    closed = comma.with_changes(whitespace_after=gap)
+    return argument.with_changes(comma=closed, whitespace_after_arg=cst.SimpleWhitespace(""))
 
 
 def _about_next(

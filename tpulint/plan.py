@@ -107,6 +107,13 @@ class Rewrite:
     code: tuple[str, ...] = ()
     parts: tuple[NodePath, ...] = ()
 
+    @property
+    def changed(self) -> tuple[NodePath, ...]:
+        """The nodes that it changes, moves or copies."""
+        if self.kind in INSERTS or self.kind is Kind.ADD_DECORATOR:
+            return self.parts
+        return (self.path[:-1] if self.kind is Kind.UNWRAP else self.path, *self.parts)
+
     def conflicts_with(self, other: Rewrite) -> bool:
         """Whether the two cannot be applied together, since one changes what the other is about."""
         if self == other:

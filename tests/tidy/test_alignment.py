@@ -48,6 +48,7 @@ def test_rows_follow_their_bracket(before: str, after: str, expected: str) -> No
     ("before", "after"),
     [
         pytest.param("f(a,\n    b)\n", "ff(a,\n    b)\n", id="not aligned before"),
+        pytest.param("f(a,\n  b)\n", "f(a,\n  c)\n", id="only the last row is new"),
         pytest.param(
             "f(\n    a,\n    b,\n)\n", "ff(\n    a,\n    b,\n)\n", id="contents from the next row on"
         ),

@@ -8,6 +8,7 @@ import warnings
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache, partial
 from pathlib import Path
 
 from tpulint.engine.cache import Cache, MemoryCache
@@ -24,6 +25,9 @@ from tpulint.tidy import tidied
 
 #: Each round applies all fixes that do not collide, so real files settle within a few.
 MAX_ROUNDS = 30
+
+#: Rounds after which most files that need more than one are settled.
+LIKELY_ROUNDS = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,19 +99,23 @@ def fix_units(
         tests = left_alone({one: units[path].data for one, path in relative.items()})
         spared = frozenset(relative[one] for one in tests).difference(named)
     rounds = _Rounds(units, frozenset(allowed), spared)
+    analysed = partial(analyse_units, settings=settings, jobs=jobs, cache=cache)
     only: frozenset[str] | None = None
-    settled = False
-    for _ in range(MAX_ROUNDS):
-        changed = rounds.take(analyse_units(rounds.current, settings, jobs=jobs, cache=cache, only=only))
+    for number in range(MAX_ROUNDS):
+        changed = rounds.take(analysed(rounds.current, only=only))
         if not changed and only is None:
-            settled = True
             break
+        if changed and number >= LIKELY_ROUNDS - 1:
+            # With no fix left in the files as they will be written, the untidied ones need no analysis.
+            tidied = rounds.tidied()
+            if rounds.is_settled(analysed(tidied, only=changed)) and rounds.is_settled(analysed(tidied)):
+                break
         only = changed or None
-    if not settled:
-        rounds.give_up(analyse_units(rounds.current, settings, jobs=jobs, cache=cache))
-    rounds.tidy()
+    else:
+        rounds.give_up(analysed(rounds.current))
+    rounds.current = rounds.tidied()
     # The files that fixes write are not analyzed, so a check of all as written finds the same.
-    return rounds.result(analyse_units(rounds.current, settings, jobs=jobs, cache=cache))
+    return rounds.result(analysed(rounds.current))
 
 
 def refixed(path: str, data: bytes, rounds: Iterable[Sequence[Fix]]) -> bytes:
@@ -142,6 +150,7 @@ class _Rounds:
         self._broken: dict[str, FileError] = {}
         self._applied: dict[str, list[Mapping[Fix, str]]] = {}
         self._widths = Widths()
+        self._tidy: dict[tuple[str, bytes], bytes] = {}
         self.current = dict(units)
 
     def take(self, analysis: Analysis) -> frozenset[str]:
@@ -172,13 +181,24 @@ class _Rounds:
                 message = f"internal error: the fixes of {codes} do not settle; the file stays as it was"
                 self._restore(FileError(path, message))
 
-    def tidy(self) -> None:
-        """Make the fixed files read as if their authors had written them."""
-        for path, unit in self.current.items():
-            before = self._units[path]
-            if path not in self._broken and unit.data != before.data:
-                data = _tidied(path, before.data, unit.data, self._widths.of(path, before.data))
-                self.current[path] = replace(unit, data=data)
+    def is_settled(self, analysis: Analysis) -> bool:
+        """Whether nothing is left to apply, or to restore."""
+        return not self._applicable(analysis) and not any(
+            self.current[error.path].data != self._units[error.path].data for error in analysis.errors
+        )
+
+    def tidied(self) -> dict[str, Unit]:
+        """The files, where fixed as if their authors had written them."""
+        return {path: self._tidied(path, unit) for path, unit in self.current.items()}
+
+    def _tidied(self, path: str, unit: Unit) -> Unit:
+        before = self._units[path]
+        if path in self._broken or unit.data == before.data:
+            return unit
+        key = path, unit.data
+        if key not in self._tidy:
+            self._tidy[key] = _tidied(path, before.data, unit.data, self._widths.of(path, before.data))
+        return replace(unit, data=self._tidy[key])
 
     def result(self, analysis: Analysis) -> FixResult:
         """What fixing came to, with what is found in the files as they are now."""
@@ -220,6 +240,7 @@ def _tidied(path: str, before: bytes, after: bytes, width: int) -> bytes:
     return source.encode(text)
 
 
+@lru_cache(maxsize=4)
 def _compiles(text: str) -> bool:
     """Whether Python takes a text; it refuses some that parse, such as a late import from `__future__`."""
     with warnings.catch_warnings():

@@ -58,7 +58,8 @@ class File(Tree):
 
     def __init__(self, source: Source, fixes: Iterable[Fix]) -> None:
         rewrites = [one for fix in fixes for one in fix.rewrites]
-        super().__init__(source, [path for one in rewrites for path in (one.path, *one.parts)])
+        paths = [path for one in rewrites for path in one.changed]
+        super().__init__(source, paths, [one.path for one in rewrites])
         if self.unfolded(self.module.code) != source.text:
             raise RefusedError(
                 "LibCST would not give its text back exactly, for example because of a form feed"

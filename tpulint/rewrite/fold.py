@@ -1,4 +1,4 @@
-"""Functions, classes and deep code that no rewrite is about, folded away while a file is rewritten.
+"""Statements that no rewrite is about, folded away while a file is rewritten.
 
 LibCST takes about a hundred microseconds for each line that it parses and writes, and most lines of most
 files stay as they are.
@@ -23,16 +23,16 @@ _BLOCKS = ("body", "orelse", "finalbody", "handlers")
 class Folded:
     """The text of a file, with one line in the place of each function or class that rewrites leave alone.
 
-    So has each statement that is nested too deep for LibCST, if rewrites leave it alone.
-
-    Statements have the same places in their blocks as in the file.
+    So has each statement of a function, and each one nested too deep for LibCST, if rewrites leave it
+    alone. Statements have the same places in their blocks as in the file.
 
     Args:
         source: the file.
         paths: the nodes that rewrites are about. What is within these stays, and so does what is around them.
+        headers: statements that stay, without what is within them.
     """
 
-    def __init__(self, source: Source, paths: Iterable[NodePath]) -> None:
+    def __init__(self, source: Source, paths: Iterable[NodePath], headers: Iterable[NodePath] = ()) -> None:
         self._name = "folded"
         while self._name in source.text:
             self._name += "_"
@@ -40,7 +40,7 @@ class Folded:
         self._feeds: re.Pattern[str] | None = None
         parts, end = [], 0
         is_deep = is_too_deep(source.tree)
-        for node in _unneeded(source.tree, _tree_of(paths), is_deep=is_deep):
+        for node in _Unneeded(source, is_deep=is_deep).below(source.tree, _tree_of(paths, headers)):
             start, stop = _start(source, node), source.span(node).end
             parts += [source.text[end:start], self._line(node)]
             self._texts.append(source.text[start:stop])
@@ -85,39 +85,85 @@ class Folded:
 _Tree = dict[tuple[str, int], "_Tree | None"]
 
 
-def _tree_of(paths: Iterable[NodePath]) -> _Tree:
+def _tree_of(paths: Iterable[NodePath], headers: Iterable[NodePath]) -> _Tree:
     tree: _Tree = {}
     for path in paths:
-        here: _Tree | None = tree
-        for number, step in enumerate(path):
-            if here is None or (step in here and here[step] is None):
-                break
-            if number == len(path) - 1:
-                here[step] = None
-            else:
-                here = here.setdefault(step, {})
+        here = _reached(tree, path[:-1])
+        if here is not None:
+            here[path[-1]] = None
+    for path in headers:
+        _reached(tree, path)
     return tree
 
 
-def _unneeded(node: ast.AST, needed: _Tree, *, is_deep: bool) -> Iterator[ast.stmt]:
-    """The functions and classes below a node of which nothing is needed, in the order of the text.
+def _reached(tree: _Tree, path: NodePath) -> _Tree | None:
+    """What a tree has at a path, which is added to it; None within a node of which all is needed."""
+    here: _Tree | None = tree
+    for step in path:
+        if here is None:
+            return None
+        here = here.setdefault(step, {})
+    return here
 
-    So are, in a file with code that is nested too deep (`is_deep`), all statements with such code.
+
+class _Unneeded:
+    """What is folded away.
+
+    Args:
+        source: the file.
+        is_deep: whether there is code that is nested too deep; all statements with such code are folded.
     """
-    for name in _BLOCKS:
-        block = getattr(node, name, None)
-        if not isinstance(block, list):
-            continue
-        for index, child in enumerate(block):
-            inner = needed.get((name, index), {})
-            if inner is None:
+
+    def __init__(self, source: Source, *, is_deep: bool) -> None:
+        self._source = source
+        self._is_deep = is_deep
+
+    def below(self, node: ast.AST, needed: _Tree, *, is_in_function: bool = False) -> Iterator[ast.stmt]:
+        """The statements below a node to fold, in the order of the text."""
+        for name in _BLOCKS:
+            block = getattr(node, name, None)
+            if not isinstance(block, list):
                 continue
-            is_definition = isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
-            is_long = is_definition and (child.end_lineno or 0) - first_row(child) >= _LEAST_ROWS
-            if not inner and (is_long or (is_deep and isinstance(child, ast.stmt) and is_too_deep(child))):
-                yield child
-            elif isinstance(child, ast.stmt | ast.ExceptHandler) and not (is_definition and not inner):
-                yield from _unneeded(child, inner, is_deep=is_deep)
+            for index, child in enumerate(block):
+                step = (name, index)
+                inner = needed.get(step, {})
+                is_folded = step not in needed and isinstance(child, ast.stmt)
+                if is_folded and self._folds(child, is_in_function):
+                    yield child
+                elif inner is not None and isinstance(child, ast.stmt | ast.ExceptHandler):
+                    is_function = isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef)
+                    is_class = isinstance(child, ast.ClassDef)
+                    within = (is_in_function or is_function) and not is_class
+                    yield from self.below(child, inner, is_in_function=within)
+
+    def _folds(self, node: ast.stmt, is_in_function: bool) -> bool:
+        if self._is_deep and is_too_deep(node):
+            return True
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            return (node.end_lineno or 0) - first_row(node) >= _LEAST_ROWS
+        # Names that imports bind, and whether a string comes first, matter to what is put beside them.
+        is_string = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+        if not is_in_function or is_string or isinstance(node, ast.Import | ast.ImportFrom):
+            return False
+        return self._has_its_lines(node) and not (hasattr(node, "body") and self._has_footer(node))
+
+    def _has_its_lines(self, node: ast.stmt) -> bool:
+        """Whether nothing but a comment is on the lines of a statement, which is no `elif`."""
+        source, span = self._source, self._source.span(node)
+        ahead = source.text[source.line_starts[node.lineno - 1] : span.start]
+        end = node.end_lineno or 0
+        behind = source.text[span.end : source.line_starts[end - 1] + len(source.line(end))].strip()
+        is_elif = isinstance(node, ast.If) and source.text.startswith("elif", span.start)
+        return not ahead.strip() and not is_elif and (not behind or behind.startswith("#"))
+
+    def _has_footer(self, node: ast.stmt) -> bool:
+        """Whether comments within the last block of a compound statement follow its statements."""
+        rows = range((node.end_lineno or 0) + 1, len(self._source.line_starts) + 1)
+        for line in map(self._source.line, rows):
+            code = line.lstrip()
+            if code:
+                return code.startswith("#") and len(line) - len(code) > node.col_offset
+        return False
 
 
 def _start(source: Source, node: ast.stmt) -> int:

@@ -23,15 +23,17 @@ class Tree:
 
     Args:
         source: the file.
-        paths: the nodes in question; functions and classes that have none are no part of the tree.
+        paths: the nodes in question; functions and classes that have none are no part of the tree, nor are
+            statements of functions.
+        headers: statements that are part of it, without what is within them.
 
     Raises:
         RefusedError: when LibCST cannot parse the file.
     """
 
-    def __init__(self, source: Source, paths: Iterable[NodePath]) -> None:
+    def __init__(self, source: Source, paths: Iterable[NodePath], headers: Iterable[NodePath] = ()) -> None:
         self.source = source
-        folded = Folded(source, paths)
+        folded = Folded(source, paths, headers)
         if folded.is_too_deep:
             raise RefusedError(f"the code to change is nested more than {MAX_DEPTH} levels deep")
         #: Gives code of the tree what was folded away.

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import ast
 import io
 import tokenize
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from tpulint.tidy.text import indent_of, lines_of
+from tpulint.tidy.text import indent_of, lines_of, new_rows, nodes
 
 _OPENING, _CLOSING = "([{", ")]}"
 _BLANK = frozenset({tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER})
@@ -37,6 +38,8 @@ def aligned(before: str, after: str, width: int) -> str:
     would be longer than `width` stays as it is.
     """
     try:
+        if not _may_have_moved(before, after):
+            return after
         stood = {
             line
             for statement in _statements(before)
@@ -53,6 +56,30 @@ def aligned(before: str, after: str, width: int) -> str:
             for row, line in made.items():
                 lines[row - 1] = line
     return "".join(lines)
+
+
+def _may_have_moved(before: str, after: str) -> bool:
+    """Whether a row that is new has one behind it in its statement that was there in `before`.
+
+    This takes a fraction of the time that finding the tokens of both texts takes.
+    """
+    fresh = new_rows(before, after)
+    return any(
+        any(row in fresh and row + 1 not in fresh for row in range(first, last))
+        for first, last in map(_rows_of, nodes(after))
+    )
+
+
+def _rows_of(node: ast.AST) -> tuple[int, int]:
+    """The first and the last row of a statement, or of the header of a compound one."""
+    if not isinstance(node, ast.stmt):
+        return 0, 0
+    first = min([node.lineno, *(one.lineno for one in getattr(node, "decorator_list", ()))])
+    body = getattr(node, "body", None) or getattr(node, "cases", None)
+    if body is None:
+        return first, node.end_lineno or first
+    inner = body[0].pattern if isinstance(body[0], ast.match_case) else body[0]
+    return first, max(node.lineno, inner.lineno - 1)
 
 
 def _statements(text: str) -> Iterator[_Statement]:

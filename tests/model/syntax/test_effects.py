@@ -100,3 +100,10 @@ def test_the_name_that_an_expression_is_a_part_of(text: str, expected: str | Non
 )
 def test_only_plain_assignments_give_new_values_whatever_was_there(text: str, expected: bool) -> None:
     assert expected == is_unconditional(ast.parse(text).body[0])
+
+
+def test_statements_taken_together_leave_each_its_own() -> None:
+    first, second = ast.parse("y = x\ny = z").body
+    assert {"x", "z"} == set(effects([first, second]).reads)
+    assert {"x"} == set(effects([first]).reads)
+    assert 1 == len(effects([first]).writes["y"])

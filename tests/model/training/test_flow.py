@@ -100,7 +100,7 @@ def outputs(parse: Parse, find_function: FindFunction) -> Callable[..., list[str
         scope = find_function(module, "f")
         statements = body(scope)
         end = next(i for i, one in enumerate(statements) if ast.unparse(one) == "end()")
-        return list(handed_on(statements[:end], set(wanted), scope))
+        return list(handed_on(module, statements[:end], set(wanted), scope))
 
     return outputs
 

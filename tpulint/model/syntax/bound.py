@@ -70,7 +70,7 @@ def binders(
     That is one of the function around it, or of the functions and the file around that.
     What these bind on a condition is found once for each, and kept in `answers`.
     """
-    yield from _own_binders(names, before, scope)
+    yield from _own_binders(names, before, scope, answers)
     own, outer = _function_and_those_around(scope)
     left = set(names) - set(own.bindings)
     for around in outer:
@@ -115,14 +115,25 @@ def _unguarded(body: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
             yield statement
 
 
-def _own_binders(names: Collection[str], before: ast.stmt, scope: Scope) -> Iterator[tuple[str, ast.stmt]]:
+def declared(node: ast.AST) -> frozenset[str]:
+    """The names that are declared `global` or `nonlocal` within a function or a file."""
+    found = (one for one in ast.walk(node) if isinstance(one, ast.Global | ast.Nonlocal))
+    return frozenset(name for one in found for name in one.names)
+
+
+def _own_binders(
+    names: Collection[str], before: ast.stmt, scope: Scope, answers: dict[object, Any]
+) -> Iterator[tuple[str, ast.stmt]]:
     function = scope.function
     node = function.node if function is not None else _module(scope)
     body = node.body if isinstance(node, FunctionNode | ast.Module) else None
     if not isinstance(body, list):
         return
     known = {a.arg for a in parameters(node)} if isinstance(node, FunctionNode) else set()
-    known |= {n for one in ast.walk(node) if isinstance(one, ast.Global | ast.Nonlocal) for n in one.names}
+    key = ("declared", id(node))
+    if key not in answers:
+        answers[key] = declared(node)
+    known |= answers[key]
     known |= _known_at(body, before)
     for name in names:
         binding = _first_binding(name, body, before)

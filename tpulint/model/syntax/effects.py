@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from weakref import WeakKeyDictionary
 
 #: Methods that change nothing that a later statement of the same function computes with.
 _HARMLESS = frozenset(
@@ -14,7 +15,7 @@ _SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
 _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Effects:
     """The places that a statement reads, writes, and changes in place: `x`, or `self.x`.
 
@@ -30,12 +31,38 @@ class Effects:
         """All that is another one afterwards."""
         return {*self.writes, *self.changes}
 
+    def take(self, other: Effects) -> None:
+        """Add the effects of what comes next."""
+        for own, theirs in ((self.reads, other.reads), (self.writes, other.writes)):
+            for name, nodes in theirs.items():
+                own.setdefault(name, []).extend(nodes)
+        self.changes.update(other.changes)
+
+
+#: The effects of statements that were asked for; expressions can be among their own reads, and so would
+#: never leave it.
+_KNOWN: WeakKeyDictionary[ast.stmt, Effects] = WeakKeyDictionary()
+
 
 def effects(nodes: Iterable[ast.AST]) -> Effects:
-    """The effects of statements or expressions, taken together; functions defined within are seen through."""
+    """The effects of statements or expressions, taken together; functions defined within are seen through.
+
+    Nobody may change what it returns.
+    """
+    given = list(nodes)
+    if len(given) == 1 and isinstance(given[0], ast.stmt):
+        return _of_statement(given[0])
     found = Effects()
-    for node in nodes:
+    for node in given:
         _visit(node, found, frozenset())
+    return found
+
+
+def _of_statement(statement: ast.stmt) -> Effects:
+    found = _KNOWN.get(statement)
+    if found is None:
+        found = _KNOWN[statement] = Effects()
+        _look_into(statement, found, frozenset())
     return found
 
 
@@ -64,6 +91,13 @@ def is_unconditional(statement: ast.stmt) -> bool:
 
 
 def _visit(node: ast.AST, found: Effects, hidden: frozenset[str]) -> None:
+    if isinstance(node, ast.stmt) and not hidden:
+        found.take(_of_statement(node))
+    else:
+        _look_into(node, found, hidden)
+
+
+def _look_into(node: ast.AST, found: Effects, hidden: frozenset[str]) -> None:
     name = place(node)
     if name is not None and isinstance(node, ast.Name | ast.Attribute):
         if name not in hidden:

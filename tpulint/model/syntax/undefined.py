@@ -5,10 +5,12 @@ from __future__ import annotations
 import builtins
 import symtable
 from collections.abc import Iterator
+from functools import lru_cache
 
 _ALWAYS = frozenset(dir(builtins)) | {"__file__", "__path__", "__builtins__", "__class__", "__annotations__"}
 
 
+@lru_cache(maxsize=4)
 def undefined_names(text: str) -> frozenset[str]:
     """Global names that are read but neither bound in the module nor built in; none after a star import.
 

@@ -7,7 +7,7 @@ import builtins
 from collections.abc import Iterable, Iterator, Mapping
 
 from tpulint.model.names.scopes import Scope, ScopeKind
-from tpulint.model.syntax.bound import surely_written
+from tpulint.model.syntax.bound import declared, surely_written
 from tpulint.model.syntax.effects import effects, place
 from tpulint.model.syntax.parsed_file import ParsedFile
 
@@ -80,25 +80,30 @@ def _is_fixed(module: ParsedFile, name: str, scope: Scope) -> bool:
     )
 
 
-def handed_on(statements: list[ast.stmt], wanted: set[str], scope: Scope) -> Iterator[str]:
+def handed_on(
+    module: ParsedFile, statements: list[ast.stmt], wanted: set[str], scope: Scope
+) -> Iterator[str]:
     """The places written that something else may read, in the order in which they are written."""
     found = effects(statements)
     inside = {id(node) for statement in statements for node in ast.walk(statement)}
-    home = _home(scope)
-    body = home.node
-    elsewhere = {
-        name
-        for node in _read_within(body, frozenset(), dict(_bound_within(home)))
-        if id(node) not in inside and (name := place(node)) is not None
-    }
-    declared = {
-        name for node in ast.walk(body) if isinstance(node, ast.Global | ast.Nonlocal) for name in node.names
-    }
+    reads, shared = _read_and_declared(module, _home(scope))
+    elsewhere = {name for node, name in reads if node not in inside}
     places = sorted(found.writes, key=lambda name: _position(found.writes[name]))
     for name in dict.fromkeys([*places, *sorted(found.changes)]):
-        others = found.writes if name.startswith("self.") else elsewhere | wanted | declared
+        others = found.writes if name.startswith("self.") else elsewhere | wanted | shared
         if name in others and name != "self":
             yield name
+
+
+def _read_and_declared(module: ParsedFile, home: Scope) -> tuple[list[tuple[int, str]], frozenset[str]]:
+    """The places that a function or a file reads, each with the `id` of its node, and its global names."""
+    key = ("read and declared", id(home))
+    if key not in module.answers:
+        reads = _read_within(home.node, frozenset(), dict(_bound_within(home)))
+        named = [(id(node), name) for node in reads if (name := place(node)) is not None]
+        module.answers[key] = named, declared(home.node)
+    found: tuple[list[tuple[int, str]], frozenset[str]] = module.answers[key]
+    return found
 
 
 def _read_within(

@@ -61,6 +61,7 @@ class Learned:
         self._called_in: dict[int, list[Scope | bool | None]] = {}
         self._leaves: dict[int, set[str]] = {}
         self._handing: dict[int, bool] = {}
+        self._settled: dict[int, list[ast.Assign]] = {}
 
     def within(self, statement: ast.AST, scope: Scope, apart: Set[int] = frozenset()) -> bool:
         """Whether a statement calls what computes with the parameters of modules, nodes `apart` left out."""
@@ -206,15 +207,13 @@ class Learned:
 
     def handed_on(self, before: ast.stmt, scope: Scope) -> set[str]:
         """What the enclosing function got from such calls above a statement."""
-        around = (scope.function or self._module.index.module).node
-        return {
-            name
-            for statement in ast.walk(around)
-            if isinstance(statement, ast.Assign)
-            and statement.lineno < before.lineno
-            and self.is_settled(statement, scope)
-            for name in effects([statement]).writes
-        }
+        around = scope.function or self._module.index.module
+        settled = self._settled.get(id(scope))
+        if settled is None:
+            assigned = (node for node in ast.walk(around.node) if isinstance(node, ast.Assign))
+            settled = self._settled[id(scope)] = [one for one in assigned if self.is_settled(one, scope)]
+        earlier = (statement for statement in settled if statement.lineno < before.lineno)
+        return {name for statement in earlier for name in effects([statement]).writes}
 
     def call(self, call: ast.Call, scope: Scope) -> bool:
         """Whether a call computes with the parameters of modules."""

@@ -202,9 +202,11 @@ def in_block(
     """The region within a block, before which some places bear gradients already."""
     found = [effects([statement]) for statement in block]
     filled = filled_by_hooks(module, scope) | left(module, scope)
-    for statement, one in zip(block, found, strict=True) if filled else ():
-        if learned.within(statement, scope):
-            one.changes |= filled
+    if filled:
+        found = [
+            replace(one, changes=one.changes | filled) if learned.within(statement, scope) else one
+            for statement, one in zip(block, found, strict=True)
+        ]
     for reads_out in (False, True):
         core = _core(learned, block, found, wanted, scope, filled, bearing, reads_out=reads_out)
         if all(only_scales(block[i]) for i in core):
@@ -245,7 +247,7 @@ def in_block(
     given = dict.fromkeys(taken_in(module, statements, scope))
     # What comes back to the statements by a loop around them leaves them, too.
     again = given if _is_repeated(statements[0], scope) else {}
-    outputs = tuple(handed_on(statements, wanted.union(again), scope))
+    outputs = tuple(handed_on(module, statements, wanted.union(again), scope))
     sure = surely_written(statements)
     given.update((name, None) for name in outputs if name not in sure and not name.startswith("self."))
     return Region(tuple(statements), *sorted_out, tuple(given), outputs)

@@ -58,3 +58,12 @@ def test_all_is_there_again_after_a_rewrite() -> None:
     text = "def f(x):\n    a = [\n        x,  # first\n    ]\n    b = g(a)\n    return b\n"
     source = Source("file.py", text)
     assert text.replace("g(a)", "h(a)") == applied(source, planned(source, "g(a)", Kind.REPLACE, "h(a)"))
+
+
+def test_blocks_of_a_try_are_folded_in_the_order_of_the_text() -> None:
+    text = (
+        "def f(x):\n    try:\n        a = g(x)\n        b = a\n    except ValueError:\n        a = 1\n"
+        "    else:\n        a = 2\n    finally:\n        b = 3\n    return a\n"
+    )
+    source = Source("file.py", text)
+    assert text.replace("g(x)", "h(x)") == applied(source, planned(source, "g(x)", Kind.REPLACE, "h(x)"))

@@ -17,7 +17,8 @@ from tpulint.source import Source, first_row
 
 #: Shorter functions and classes are not worth folding.
 _LEAST_ROWS = 4
-_BLOCKS = ("body", "orelse", "finalbody", "handlers")
+#: The fields with statements, in the order of the text.
+_BLOCKS = ("body", "handlers", "orelse", "finalbody")
 
 
 class Folded:

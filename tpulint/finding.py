@@ -118,7 +118,11 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class FileError:
-    """A file that could not be analysed, and why, in one line."""
+    """A file that could not be analyzed, or not by all rules, and why, in one line.
+
+    `code` is that of the rule that failed, if one did.
+    """
 
     path: str
     message: str
+    code: str = ""

@@ -6,6 +6,7 @@ import importlib
 import importlib.metadata
 import pkgutil
 import re
+import sys
 from collections.abc import Mapping
 from functools import cache
 
@@ -36,7 +37,7 @@ def rules() -> tuple[Rule, ...]:
 
     Raises:
         RegistryError: for a rule package that cannot be imported, a code that is not letters and three
-            digits, or a code or name that is used twice.
+            digits, a module that is not the rule's, or a code or name that is used twice.
     """
     found: dict[str, Rule] = {}
     for name in packages():
@@ -71,6 +72,9 @@ def _package_rules(name: str) -> list[Rule]:
             if not module.ispkg:
                 rule = getattr(importlib.import_module(module.name), "rule", None)
                 if isinstance(rule, Rule):
+                    if rule.module not in sys.modules:
+                        reason = f"the module `{rule.module}` is not imported; pass `module=__name__`"
+                        raise ValueError(f"rule {rule.code}: {reason}")
                     found.append(rule)
         return found
     except Exception as error:  # a third party's package may fail in any way

@@ -88,7 +88,7 @@ def only_rules(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     """Makes the tool believe that these rules, and no others, are installed."""
 
     def register(*rules: Rule) -> None:
-        for name in ("tpulint.registry", "tpulint.engine.candidates", "tpulint.engine.cache"):
-            monkeypatch.setattr(importlib.import_module(name), "rules", lambda: rules)
+        for name in ("registry", "engine.candidates", "engine.cache", "engine.run"):
+            monkeypatch.setattr(importlib.import_module(f"tpulint.{name}"), "rules", lambda: rules)
 
     return register

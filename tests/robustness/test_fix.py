@@ -313,7 +313,7 @@ def test_an_import_that_several_fixes_share_is_added_once(
     )
 
 
-def test_a_rule_that_raises_is_an_error_of_its_file_only(
+def test_a_rule_that_raises_is_an_error_of_its_file_which_is_not_fixed(
     tpulint: Command, folder: Path, only_rules: Register
 ) -> None:
     failing = Rule("TPU901", "fails", module=__name__, fix=None)
@@ -329,7 +329,9 @@ def test_a_rule_that_raises_is_an_error_of_its_file_only(
     (folder / "good.py").write_text("b\n")
     outcome = tpulint("check", "--output-format", "concise")
     assert 2 == outcome.code
-    assert outcome.out.startswith("good.py:1:1: TPU902")
+    assert ["bad.py:1:1: TPU902 test-fix: `b` is out", "good.py:1:1: TPU902 test-fix: `b` is out [fix]"] == (
+        outcome.out.splitlines()
+    )
     assert 1 == len(outcome.err.splitlines())
     assert outcome.err.startswith("error: bad.py: internal error: rule TPU901 failed: ValueError: one two")
     assert 2 == tpulint("fix").code

@@ -167,6 +167,14 @@ def test_conditions_of_a_handler_hold_for_patterns_too() -> None:
     assert [1] == [row for row, _ in found(text, pattern, where=lambda call: not call.args)]
 
 
+def test_names_and_keyword_arguments_of_a_handler_have_to_be_there_both() -> None:
+    text = "f(a=1)\nf(b=1)\ng(a=1)\nx.f(**a)\n"
+    made = Rule("X101", "match", module="pack.family.match", fix=None)
+    made.on(ast.Call, named={"f"}, passing={"a", "c"})(lambda call, ctx: iter(()))
+    file = module(text)
+    assert ["f(a=1)"] == [ast.unparse(match.node) for match in candidates(file, made.handlers[0])]
+
+
 def test_parts_of_a_match_have_nodes_of_their_own() -> None:
     file = module("f(a, *b, c and d and e, key=g[h, 1:2])\n")
     pattern = late.Call(func=late.Name("f"))

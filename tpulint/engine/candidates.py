@@ -93,7 +93,7 @@ def _places(module: ParsedFile, handler: Handler) -> list[Place]:
     index = module.index
     if handler.node is ast.Module:
         return [(module.source.tree, index.module)]
-    if handler.passing:
+    if handler.passing and not handler.named:
         return [place for name in sorted(handler.passing) for place in index.passing.get(name, ())]
     if handler.node is ast.Attribute:
         listed = index.taken
@@ -106,7 +106,15 @@ def _places(module: ParsedFile, handler: Handler) -> list[Place]:
     names = _names(handler.named, listed)
     if handler.node is ast.Call and not callable(handler.named):
         names.update(*(index.aliases[name] for name in _names(handler.named, index.aliases)))
-    return [place for name in sorted(names) for place in listed.get(name, ())]
+    places = [place for name in sorted(names) for place in listed.get(name, ())]
+    if handler.passing:
+        return [place for place in places if _passes(place[0], handler.passing)]
+    return places
+
+
+def _passes(node: ast.AST, words: frozenset[str]) -> bool:
+    """Whether a node is a call that passes a keyword argument of one of these names."""
+    return isinstance(node, ast.Call) and any((word.arg or "**") in words for word in node.keywords)
 
 
 def _names(wanted: frozenset[str] | Callable[[str], bool], known: Mapping[str, object]) -> set[str]:

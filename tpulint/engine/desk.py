@@ -7,10 +7,13 @@ two questions that are asked about each, within a budget of memory.
 from __future__ import annotations
 
 import ast
+import os
 import sys
+import traceback
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 from tpulint.engine.budget import OverBudget, budget
 from tpulint.engine.candidates import candidates, concerned
@@ -24,7 +27,7 @@ from tpulint.model.project.reads import Answers, Read, RecordedProject
 from tpulint.model.syntax.parsed_file import ModulePath
 from tpulint.registry import CUT_OFF, SYNTAX_ERROR, former_names, rules
 from tpulint.rules_api import Context, Rule
-from tpulint.rules_api.rule import Handler
+from tpulint.rules_api.rule import OWN_PREFIXES, Handler
 from tpulint.source import Source, SourceError
 
 #: Source text, in bytes, whose parsed form a process keeps between summarising and judging.
@@ -64,11 +67,12 @@ class Summary:
 class Verdict:
     """What judging a file gave: the findings of all rules, suppressed ones left out.
 
+    `errors` are those of the file, or of the rules that failed in it.
     `reads` are the questions that the rules asked about the project, `answers` is a digest of its answers.
     """
 
     findings: tuple[Finding, ...] = ()
-    error: FileError | None = None
+    errors: tuple[FileError, ...] = ()
     reads: tuple[Read, ...] = ()
     answers: bytes = b""
 
@@ -122,6 +126,7 @@ class Desk:
         if module is not None:
             self._judged.append(module.source.tree)  # whose room is taken anyway, and freeing takes time
         found: dict[Finding, None] = {}
+        failed: dict[str, RuleError] = {}
         rules()  # loaded once, at the cost of no file
         recorded = RecordedProject(self._intact(project))
         try:
@@ -129,22 +134,23 @@ class Desk:
                 if module is None or module.source.encode(module.source.text) != unit.data:
                     module = parsed(unit)
                 module.enter(recorded.as_project())
-                findings = _kept(module, everything_found(module, found))
+                findings = _kept(module, everything_found(module, found, failed))
         except (SyntaxError, SourceError) as error:
-            return Verdict(error=FileError(unit.path, str(error)))
+            return Verdict(errors=(FileError(unit.path, str(error)),))
         except RecursionError:
-            return Verdict(error=FileError(unit.path, "nested too deeply to be analyzed"))
-        except RuleError as error:
-            return Verdict(error=FileError(unit.path, str(error)))
+            return Verdict(errors=(FileError(unit.path, "nested too deeply to be analyzed"),))
         except OverBudget:
             self._interrupted = project, project.apart(project.modules)
             kept = _kept(module, found) if module is not None else ()
             # Fixes that belong together may not all be there.
-            return Verdict((*(replace(finding, fix=None) for finding in kept), self._cut_off(unit)))
+            kept = (*(replace(finding, fix=None) for finding in kept), self._cut_off(unit))
+            return Verdict(kept, _errors(unit, failed))
         module.release()
+        if failed:
+            return Verdict(findings, _errors(unit, failed))
         if self._answers is None or self._answers.project is not project:
             self._answers = Answers(project)
-        return Verdict(findings, None, recorded.reads, self._answers.digest_of(recorded.answers))
+        return Verdict(findings, (), recorded.reads, self._answers.digest_of(recorded.answers))
 
     def _intact(self, project: ProjectFacts) -> ProjectFacts:
         """A project that no interruption has left with half an answer."""
@@ -162,7 +168,11 @@ class Desk:
 
 
 class RuleError(Exception):
-    """A rule that failed; an internal error."""
+    """A rule that failed; the text says which, where and why."""
+
+
+def _errors(unit: Unit, failed: Mapping[str, RuleError]) -> tuple[FileError, ...]:
+    return tuple(FileError(unit.path, str(error), code) for code, error in failed.items())
 
 
 def parsed(unit: Unit) -> Module:
@@ -179,21 +189,56 @@ def _kept(module: Module, found: Iterable[Finding]) -> tuple[Finding, ...]:
     return tuple(sorted(kept, key=lambda finding: finding.sort_key))
 
 
-def everything_found(module: Module, found: dict[Finding, None] | None = None) -> dict[Finding, None]:
+def everything_found(
+    module: Module,
+    found: dict[Finding, None] | None = None,
+    failed: dict[str, RuleError] | None = None,
+) -> dict[Finding, None]:
     """What all rules find in a file, whether a comment suppresses it or not.
 
-    Code for CUDA that has code for torchax beside it concerns none of them. `found` is filled while rules
-    run, so that it has what they found until an interruption.
+    Code for CUDA that has code for torchax beside it concerns none of them.
+
+    Args:
+        module: the file.
+        found: is filled while rules run, so that it has what they found until an interruption.
+        failed: is filled with the rules that fail, by their codes; nothing else that they find counts.
+
+    Raises:
+        RuleError: when a rule fails, unless there is `failed`.
     """
     found = {} if found is None else found
+    failures = {} if failed is None else failed
     for rule, handler in concerned(module):
-        for match in candidates(module, handler):
-            if not handler.traced or module.trace_path(match.scope) is not None:
-                found.update(dict.fromkeys(asked(rule, handler, match, module)))
+        if rule.code in failures:
+            continue
+        try:
+            for match in matched(rule, handler, module):
+                if not handler.traced or module.trace_path(match.scope) is not None:
+                    found.update(dict.fromkeys(asked(rule, handler, match, module)))
+        except RuleError as error:
+            if failed is None:
+                raise
+            failures[rule.code] = error
     spared = list(apart(module)) if found else []
     return {
-        f: None for f in found if not any(s.start <= f.span.start and f.span.end <= s.end for s in spared)
+        f: None
+        for f in found
+        if f.code not in failures and not any(s.start <= f.span.start and f.span.end <= s.end for s in spared)
     }
+
+
+def matched(rule: Rule, handler: Handler, module: Module) -> Iterator[Match]:
+    """The nodes that a handler wants to see, traced or not.
+
+    Raises:
+        RuleError: when a pattern or a condition of the handler fails.
+    """
+    try:
+        yield from candidates(module, handler)
+    except RecursionError:
+        raise
+    except Exception as error:
+        raise RuleError(_failure(rule, None, error)) from error
 
 
 def asked(rule: Rule, handler: Handler, match: Match, module: Module) -> list[Finding]:
@@ -204,7 +249,15 @@ def asked(rule: Rule, handler: Handler, match: Match, module: Module) -> list[Fi
     """
     ctx = Context(rule, module, match.scope)
     try:
-        found = list(handler.check(match.given, ctx))
+        given = handler.check(match.given, ctx)
+        if not hasattr(given, "__iter__"):
+            name, wrong = handler.check.__name__, type(given).__name__
+            raise TypeError(f"`{name}` returned {wrong}, but is to be a generator of findings")
+        found: list[Any] = list(given)
+        for one in found:
+            if not isinstance(one, Finding):
+                name, wrong = handler.check.__name__, type(one).__name__
+                raise TypeError(f"`{name}` yielded {wrong}, but is to yield `ctx.finding(...)`")
     except RecursionError:
         raise
     except Exception as error:
@@ -218,9 +271,14 @@ def asked(rule: Rule, handler: Handler, match: Match, module: Module) -> list[Fi
     return found
 
 
-def _failure(rule: Rule, node: ast.AST, error: Exception) -> str:
+def _failure(rule: Rule, node: ast.AST | None, error: Exception) -> str:
+    """What is reported of a rule that failed: the line that it looked at, and that of the rule itself."""
+    internal = "internal error: " if rule.code.startswith(OWN_PREFIXES) else ""
     place = f" at line {node.lineno}" if isinstance(node, ast.expr | ast.stmt) else ""
-    return f"internal error: rule {rule.code} failed{place}: {type(error).__name__}: {error}"
+    path = getattr(sys.modules.get(rule.module), "__file__", None)
+    frames = [one for one in traceback.extract_tb(error.__traceback__) if one.filename == path]
+    raised = f" ({os.path.basename(frames[-1].filename)}, line {frames[-1].lineno})" if frames else ""
+    return f"{internal}rule {rule.code} failed{place}: {type(error).__name__}: {error}{raised}"
 
 
 def suppressed(finding: Finding, suppressions: dict[int, frozenset[str] | None]) -> bool:

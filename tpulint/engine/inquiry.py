@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from tpulint.engine.candidates import candidates, concerned
+from tpulint.engine.candidates import concerned
 from tpulint.engine.conditions import Condition, deciding_condition
-from tpulint.engine.desk import asked, everything_found, parsed, suppressed
+from tpulint.engine.desk import RuleError, asked, everything_found, matched, parsed, suppressed
 from tpulint.engine.run import linked, open_cache, read
 from tpulint.engine.shipped import is_shipped
 from tpulint.finding import Finding, Location
@@ -72,7 +72,7 @@ def inquire(path: Path, row: int, files: Sequence[Path], settings: Settings) -> 
     """Look at a line of one file, within the project that all the files make.
 
     Raises:
-        InquiryError: for a file that cannot be read or parsed, or that has no such line.
+        InquiryError: for a file that cannot be read or parsed, or that has no such line, and if a rule fails.
     """
     units, errors = read(files, None)
     unit = units.get(str(path))
@@ -94,15 +94,18 @@ def inquire(path: Path, row: int, files: Sequence[Path], settings: Settings) -> 
     if not 1 <= row <= rows:
         raise InquiryError(f"there is no line {row}: the file has {rows}")
     module.enter(linked(units, settings, cache=open_cache(settings)))
-    said = tuple(_said(module, row, settings))
-    speakers = {one.finding.code for one in said}
+    try:
+        said = tuple(_said(module, row, settings))
+        silences = tuple(dict.fromkeys(_silences(module, row, {one.finding.code for one in said})))
+    except RuleError as error:
+        raise InquiryError(str(error)) from error
     return Inquiry(
         str(path),
         row,
         module.source.line(row),
         line_belief(module, row),
         said,
-        tuple(dict.fromkeys(_silences(module, row, speakers))),
+        silences,
     )
 
 
@@ -118,7 +121,7 @@ def _said(module: Module, row: int, settings: Settings) -> Iterator[Said]:
 def _silences(module: Module, row: int, speakers: Collection[str]) -> Iterator[Silence]:
     """What rules other than the speakers made of the places on a row."""
     for rule, handler in concerned(module):
-        for match in candidates(module, handler) if rule.code not in speakers else ():
+        for match in matched(rule, handler, module) if rule.code not in speakers else ():
             node, scope = match.node, match.scope
             if not isinstance(node, ast.expr | ast.stmt) or node.lineno != row:
                 continue

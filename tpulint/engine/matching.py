@@ -35,23 +35,33 @@ def matches(module: ParsedFile, pattern: Pattern, patterns: Sequence[Pattern]) -
         pattern: the pattern.
         patterns: all patterns that the file is asked for, so that it is opened once.
     """
-    if _matches not in module.answers:
-        module.answers[_matches] = _matches(module, patterns)
-    found: dict[Pattern, list[Match]] = module.answers[_matches]
-    return found[pattern]
+    if _compared not in module.answers:
+        module.answers[_compared] = _compared(module, patterns)
+    compared: dict[Pattern, list[tuple[ast.AST, object]]] = module.answers[_compared]
+    nodes = compared[pattern]
+    if not nodes:
+        return []
+    from libcst import matchers
+
+    matcher = _matcher(pattern)
+    return [
+        Match(node, module.scope_of(node), given)
+        for node, given in nodes
+        if matchers.matches(given, matcher)  # type: ignore[arg-type]
+    ]
 
 
-def _matches(module: ParsedFile, patterns: Sequence[Pattern]) -> dict[Pattern, list[Match]]:
+def _compared(module: ParsedFile, patterns: Sequence[Pattern]) -> dict[Pattern, list[tuple[ast.AST, object]]]:
+    """The nodes of both trees that are to be compared with each pattern."""
     text = module.source.text
     places = {
         pattern: list(_places(module, pattern)) if pattern.may_be_in(text) else [] for pattern in patterns
     }
     paths = {path for group in places.values() for _, path in group}
-    nowhere: dict[Pattern, list[Match]] = {pattern: [] for pattern in patterns}
+    nowhere: dict[Pattern, list[tuple[ast.AST, object]]] = {pattern: [] for pattern in patterns}
     if not paths:
         return nowhere
-    from libcst import matchers  # only where a rule has a pattern, and the file its names
-
+    # LibCST is imported only where a rule has a pattern, and the file its names.
     from tpulint.rewrite.tree import RefusedError, Tree
 
     try:
@@ -59,11 +69,7 @@ def _matches(module: ParsedFile, patterns: Sequence[Pattern]) -> dict[Pattern, l
     except RefusedError:
         return nowhere
     return {
-        one: [
-            Match(node, module.scope_of(node), given)
-            for node, path in found
-            if (given := tree.at(path)) is not None and matchers.matches(given, _matcher(one))
-        ]
+        one: [(node, given) for node, path in found if (given := tree.at(path)) is not None]
         for one, found in places.items()
     }
 
@@ -72,7 +78,10 @@ def _matches(module: ParsedFile, patterns: Sequence[Pattern]) -> dict[Pattern, l
 def _matcher(pattern: Pattern) -> Any:
     from tpulint.rules_api.matchers import in_libcst
 
-    return in_libcst(pattern.matcher)
+    try:
+        return in_libcst(pattern.matcher)
+    except (AttributeError, TypeError) as error:
+        raise TypeError(f"no pattern of `libcst.matchers`: {error}") from error
 
 
 def _places(module: ParsedFile, pattern: Pattern) -> Iterator[tuple[ast.AST, NodePath]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,6 +20,7 @@ from tpulint.model.project.project import ProjectFacts
 from tpulint.model.project.reads import Answers
 from tpulint.model.project.trace_path import Certainty
 from tpulint.model.tracing.reach import link
+from tpulint.registry import rules
 from tpulint.runtime.presence import is_in_project, is_installed
 from tpulint.settings import Settings
 
@@ -117,14 +118,24 @@ def analyse_units(
         if summary.finding is not None and (only is None or path in only):
             findings.append(summary.finding)
         findings += verdict.findings
-        errors += [error for error in (summary.error, verdict.error) if error is not None]
+        errors += [summary.error] if summary.error is not None else []
+        errors += [error for error in verdict.errors if not error.code or _counts(error, settings)]
+    failed = {error.path for error in errors}
     wanted = [
-        finding
+        # Fixes that belong together may not all be there where a rule failed.
+        replace(finding, fix=None) if finding.path in failed else finding
         for finding in findings
         if settings.selects(finding.code, finding.name, optional=finding.optional)
         and not settings.ignored_in(finding.path, finding.code, finding.name)
     ]
     return Analysis(wanted, errors, len(given))
+
+
+def _counts(error: FileError, settings: Settings) -> bool:
+    """Whether the rule that failed is one that the settings select for the file."""
+    rule = next(one for one in rules() if one.code == error.code)
+    selected = settings.selects(rule.code, rule.name, optional=rule.optional)
+    return selected and not settings.ignored_in(error.path, rule.code, rule.name)
 
 
 def linked(

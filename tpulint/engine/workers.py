@@ -140,7 +140,7 @@ class _Worker:
             error = FileError(
                 path, f"the analysis died (exit status {self.process.exitcode}); please report this file"
             )
-            answer = Summary(error=error) if self._request[0] == "summarise" else Verdict(error=error)
+            answer = Summary(error=error) if self._request[0] == "summarise" else Verdict(errors=(error,))
             self._start()
             self.open = self.open[1:]
             if self.open:

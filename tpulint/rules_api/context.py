@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Iterator
 from functools import cached_property
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from tpulint.finding import Finding, Fix, Location, Related, Span
 from tpulint.model.module import Module
@@ -14,11 +14,15 @@ from tpulint.model.values.pending import body_around
 from tpulint.rules_api.devices import Devices
 from tpulint.rules_api.fixes import one_line, within_formatted
 from tpulint.rules_api.names import Names
+from tpulint.rules_api.namespace import of_ast
 from tpulint.rules_api.program import Program
 from tpulint.rules_api.rewrite import Rewriting
 from tpulint.rules_api.trace import Trace
 from tpulint.rules_api.types import Types
 from tpulint.source import Source
+
+if TYPE_CHECKING:
+    from tpulint.rewrite.tree import Tree
 
 _T = TypeVar("_T")
 
@@ -119,6 +123,7 @@ class Context:
 
     def span(self, node: ast.expr | ast.stmt | ast.keyword) -> Span:
         """The characters of a node."""
+        of_ast(node)
         return self._module.source.span(node)
 
     def text(self, node: ast.expr | ast.stmt) -> str:
@@ -154,18 +159,25 @@ class Context:
 
         Raises:
             LookupError: for a node of LibCST that `ast` does not have, such as a comma.
+            TypeError: for a node of `ast`.
         """
-        from tpulint.rewrite.tree import Tree  # LibCST is imported where there is a node of it
-
-        tree: Tree = self._module.answers[Tree]
-        return tree.node(given)
+        return self._libcst(given, "node").node(given)
 
     def code(self, given: Any) -> str:
         """The source of a node of LibCST, also of a new or changed one."""
-        from tpulint.rewrite.tree import Tree
+        return self._libcst(given, "code").code(given)
 
+    def _libcst(self, given: Any, method: str) -> Tree:
+        """The tree of LibCST that a node is from."""
+        from tpulint.rewrite.tree import Tree  # LibCST is imported where there is a node of it
+
+        if isinstance(given, ast.AST) or Tree not in self._module.answers:
+            name = type(given).__name__
+            raise TypeError(
+                f"`ctx.{method}` takes nodes of LibCST, which handlers of patterns get, not {name}"
+            )
         tree: Tree = self._module.answers[Tree]
-        return tree.code(given)
+        return tree
 
     # findings
 
@@ -180,7 +192,11 @@ class Context:
 
         Before Python 3.12 the parser places what stands in nested f-strings wrongly: a finding there has no
         fix, and stands at the f-string if need be.
+
+        Raises:
+            TypeError: for a node of LibCST, and for a fix that is not one of `ctx.rewrite.fix`.
         """
+        of_ast(node)
         span = self.span(node)
         formatted = [outer for outer in self.ancestors(node) if isinstance(outer, ast.JoinedStr)]
         if formatted:
@@ -201,6 +217,8 @@ class Context:
         self, span: Span, message: str, fix: Fix | None = None, related: tuple[Related, ...] = ()
     ) -> Finding:
         """A finding at a span."""
+        if fix is not None and not isinstance(fix, Fix):
+            raise TypeError(f"a fix is what `ctx.rewrite.fix(...)` returns, not {type(fix).__name__}")
         source = self._module.source
         start, end = source.location(span.start), source.location(span.end)
         return Finding(

@@ -13,7 +13,7 @@ from tpulint.model.syntax.imports import first_import
 from tpulint.model.training.called import is_decorated, own_function
 from tpulint.model.values.at_hand import names_at_hand
 from tpulint.model.values.kinds import Kind
-from tpulint.rules_api.namespace import Namespace
+from tpulint.rules_api.namespace import Namespace, of_ast
 
 
 class Names(Namespace):
@@ -26,7 +26,10 @@ class Names(Namespace):
     def qualified(self, node: ast.AST) -> str | None:
         """The qualified name of a plain or dotted name, such as `torch.cuda.synchronize`."""
         name = self._module.names.qualified(node, self.scope)
-        return self._module.project.resolve(name) if name is not None else None
+        if name is None:
+            of_ast(node)
+            return None
+        return self._module.project.resolve(name)
 
     def lookup(self, name: str) -> tuple[Scope, list[Binding]] | None:
         """The scope that binds a name, with its bindings there; None if the name is not defined here."""

@@ -13,6 +13,19 @@ from tpulint.model.names.scopes import Scope
 _T = TypeVar("_T")
 
 
+def of_ast(node: object) -> None:
+    """Refuse what is no node of `ast`.
+
+    Raises:
+        TypeError: for a node of LibCST or anything else.
+    """
+    if not isinstance(node, ast.AST):
+        name = f"{type(node).__module__.partition('.')[0]}.{type(node).__name__}"
+        raise TypeError(
+            f"a node of `ast` is wanted, not `{name}`; `ctx.node(...)` gives that of a LibCST node"
+        )
+
+
 class Namespace:
     """Questions of one topic about a file, asked at one location."""
 
@@ -30,6 +43,7 @@ class Namespace:
         return result
 
     def _span(self, node: ast.expr | ast.stmt | ast.keyword) -> Span:
+        of_ast(node)
         return self._module.source.span(node)
 
     def _text(self, node: ast.expr | ast.stmt) -> str:

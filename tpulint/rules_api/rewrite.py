@@ -19,7 +19,7 @@ from tpulint.model.values.kinds import Tensor
 from tpulint.model.values.uses import in_place_of_number
 from tpulint.plan import Change, Import, Kind, NodePath, Rewrite, path_of
 from tpulint.rules_api.fixes import assembled, one_line
-from tpulint.rules_api.namespace import Namespace
+from tpulint.rules_api.namespace import Namespace, of_ast
 
 _Node = ast.expr | ast.stmt | ast.keyword
 
@@ -260,7 +260,13 @@ class Rewriting(Namespace):
         So does one that writes the torchax device into a program that does not enter the torchax environment:
         the program would raise until the fix that enters it, which is unsafe, is applied as well.
         A rewrite within what another one deletes goes with it.
+
+        Raises:
+            TypeError: for a change that is neither a rewrite nor an import.
         """
+        for change in changes:
+            if not isinstance(change, Rewrite | Import):
+                raise TypeError(f"a change is a rewrite or an import, not {type(change).__name__}")
         return assembled(
             self._module,
             one_line(title),
@@ -305,6 +311,7 @@ class Rewriting(Namespace):
                     yield call
 
     def _path(self, node: ast.AST) -> NodePath:
+        of_ast(node)
         return path_of(node, self._module.parent)
 
     def _rewrite(self, node: ast.AST, kind: Kind, *code: str) -> Rewrite:

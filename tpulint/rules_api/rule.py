@@ -9,12 +9,16 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from tpulint.finding import Applicability, Finding
+from tpulint.knowledge.handled import HANDLED
 from tpulint.rules_api.pattern import Pattern, pattern_of
 
 DOCS = "https://github.com/tpulint/tpulint/blob/main/docs/rules"
 
 #: How the codes of tpulint's own rules begin: those about TPU, and those about newer versions of PyTorch.
 OWN_PREFIXES = ("TPU", "UPG")
+
+#: The types of nodes that a file lists by name.
+_NAMED = (ast.Call, ast.Attribute, ast.Constant)
 
 Check = Callable[..., Iterator[Finding]]
 _C = TypeVar("_C", bound=Check)
@@ -57,6 +61,9 @@ class Rule:
         optional: whether the rule is off until `select` or `extend-select` names it by its code, a prefix of
             its code, or its name; `ALL` does not select it.
         url: the address of the rule's page; by default that of tpulint's own rules, or none.
+
+    Raises:
+        ValueError: for a module that is in no package.
     """
 
     def __init__(
@@ -78,6 +85,8 @@ class Rule:
         self.optional = optional
         self.folder = module.rpartition(".")[2]
         self.name = self.folder.replace("_", "-")
+        if "." not in module:
+            raise ValueError(f"rule {code}: the module `{module}` is in no package; pass `module=__name__`")
         self.family = module.split(".")[-2]
         self.url = url or (f"{DOCS}/{self.name}.md" if code.startswith(OWN_PREFIXES) else None)
         self.handlers: list[Handler] = []
@@ -115,14 +124,13 @@ class Rule:
             handled: see `Handler`.
 
         Raises:
-            TypeError: for what is neither, and for a pattern with `named` or `passing`.
+            TypeError: for a `node` that is neither, and for options that do not go with it; the text begins
+                with the code of the rule.
         """
-        pattern = None
-        if not (isinstance(node, type) and issubclass(node, ast.AST)):
-            pattern, node = pattern_of(node), ast.AST
-            if named or passing:
-                raise TypeError("a pattern says itself which names a file must have")
-        kind = node
+        try:
+            kind, pattern = _wanted(node, named, passing, handled)
+        except TypeError as error:
+            raise TypeError(f"rule {self.code}: {error}") from error
 
         def register(check: _C) -> _C:
             names = named if callable(named) else frozenset(named)
@@ -131,3 +139,28 @@ class Rule:
             return check
 
         return register
+
+
+def _wanted(
+    node: object, named: object, passing: object, handled: str
+) -> tuple[type[ast.AST], Pattern | None]:
+    """The type of nodes of a handler, and its pattern, if it has one.
+
+    Raises:
+        TypeError: if the options do not go together.
+    """
+    for option, value in (("named", named), ("passing", passing)):
+        if isinstance(value, str):
+            raise TypeError(f"`{option}` is a string, and is to be a set of strings")
+    if handled and handled not in HANDLED:
+        raise TypeError(f"`handled` is no entry of `tpulint.knowledge.handled`: {handled!r}")
+    if not (isinstance(node, type) and issubclass(node, ast.AST)):
+        if named or passing:
+            raise TypeError("a pattern says itself which names a file must have")
+        return ast.AST, pattern_of(node)
+    if named and node not in _NAMED:
+        listed = ", ".join(f"`ast.{one.__name__}`" for one in _NAMED)
+        raise TypeError(f"`named` is for {listed}, not for `ast.{node.__name__}`")
+    if passing and node is not ast.Call:
+        raise TypeError(f"`passing` is for `ast.Call`, not for `ast.{node.__name__}`")
+    return node, None

@@ -170,7 +170,7 @@ def test_conditions_of_a_handler_hold_for_patterns_too() -> None:
 def test_names_and_keyword_arguments_of_a_handler_have_to_be_there_both() -> None:
     text = "f(a=1)\nf(b=1)\ng(a=1)\nx.f(**a)\n"
     made = Rule("X101", "match", module="pack.family.match", fix=None)
-    made.on(ast.Call, named={"f"}, passing={"a", "c"})(lambda call, ctx: iter(()))
+    made.on(ast.Call, named={"f"}, passing={"a", "c"})(lambda *_: iter(()))
     file = module(text)
     assert ["f(a=1)"] == [ast.unparse(match.node) for match in candidates(file, made.handlers[0])]
 

@@ -33,7 +33,7 @@ class Applicability(StrEnum):
 
 @dataclass(frozen=True, slots=True, order=True)
 class Location:
-    """A place in a text: row and column, both from 1, the column counted in characters."""
+    """A location in a text: row and column, both from 1, the column counted in characters."""
 
     row: int
     column: int
@@ -62,10 +62,10 @@ class Edit:
 
 @dataclass(frozen=True, slots=True)
 class Fix:
-    """Rewrites of one file that land together or not at all; `title` is a verb phrase.
+    """Rewrites of one file that are applied together or not at all; `title` is a verb phrase.
 
-    It has the imports that the rewritten code needs.
-    Where it `serves_cuda`, what it leaves is right on CUDA, too, and is the same there with `--keep-gpu`.
+    `imports` are those that the rewritten code needs. `serves_cuda` says that the code is right on CUDA
+    after the fix, so that the fix is the same with `--keep-gpu`.
     """
 
     title: str

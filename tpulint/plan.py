@@ -97,9 +97,9 @@ class Rewrite:
     Args:
         path: the node.
         kind: what becomes of it.
-        code: the parameters of the kind: Python code mostly. Lines behind the first are indented as those
-            of the file, so that source of other nodes can be part of it.
-        parts: other nodes that it is about.
+        code: mostly the new Python code. Lines after the first are indented as those of the file, so that
+            source of other nodes can be part of it.
+        parts: other nodes that it moves or copies.
     """
 
     path: NodePath
@@ -206,7 +206,7 @@ class Import:
     Args:
         statement: the statement, with one name; under a condition, with statements that need it.
         condition: the code of a condition under which it is imported, if any.
-        ahead_of: the place in the file's body that it has to stand ahead of, if any.
+        ahead_of: the number of the statement of the file before which it has to stand, if any.
     """
 
     statement: str

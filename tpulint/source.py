@@ -128,7 +128,7 @@ class Source:
         return self.text.isascii()
 
     def offset(self, row: int, byte_column: int) -> int:
-        """Offset of a place as `ast` gives it: row from 1, column in UTF-8 bytes from 0."""
+        """Offset of a location as `ast` gives it: row from 1, column in UTF-8 bytes from 0."""
         start = self.line_starts[row - 1]
         if self._ascii:
             return start + byte_column
@@ -178,7 +178,7 @@ class Source:
 
     @cached_property
     def type_comments(self) -> dict[int, str]:
-        """Rows that end in `# type: ...`, with what it says."""
+        """Rows that end in `# type: ...`, with the text of the comment."""
         if "# type: " not in self.text:
             return {}
         found = _TYPE_COMMENT.finditer(self.text)

@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from tpulint import rules_api
-from tpulint.rules_api import Context, results, syntax
+from tpulint.dev import api_page
+from tpulint.rules_api import Context, Rule, results, syntax
 from tpulint.rules_api.devices import Devices
 from tpulint.rules_api.names import Names
 from tpulint.rules_api.program import Program
@@ -111,3 +112,26 @@ def test_training_steps_have_docstrings_and_rules_reach_no_part_of_them() -> Non
 def test_public_names_have_docstrings(cls: type) -> None:
     assert [] == [name for name, member in members(cls).items() if not member.__doc__]
     assert [] == [name for name in syntax.__all__ if not getattr(syntax, name).__doc__]
+
+
+@pytest.mark.parametrize("cls", NAMESPACES.values(), ids=lambda cls: cls.__name__)
+def test_only_methods_that_return_a_bool_are_documented_with_whether(cls: type) -> None:
+    returned = {name: typing.get_type_hints(one)["return"] for name, one in members(cls).items()}
+    said = {name for name, one in members(cls).items() if (one.__doc__ or "").startswith("Whether")}
+    assert {name for name, hint in returned.items() if hint is bool} == said
+
+
+def test_the_page_of_the_api_has_the_options_of_rules_and_the_types_that_the_namespaces_return() -> None:
+    page = api_page.render()
+    options = {*inspect.signature(Rule).parameters, *inspect.signature(Rule.on).parameters} - {"self"}
+    assert [] == [
+        name for name in options if not re.search(rf"^\| `{name}` \|.*\| [A-Z`].*\. \|$", page, re.MULTILINE)
+    ]
+    returned = {
+        one.__name__
+        for cls in NAMESPACES.values()
+        for member in members(cls).values()
+        for one in classes(typing.get_type_hints(member)["return"])
+        if one.__module__.startswith("tpulint.")
+    }
+    assert [] == [name for name in returned if f"### `{name}`\n" not in page]

@@ -160,7 +160,7 @@ class Devices(Namespace):
         return self._module.source.span(call).start in self._module.mixed
 
     def written_from_device(self, node: ast.Subscript) -> list[ast.Call]:
-        """Whether a device tensor is written into a CPU tensor; the calls that created the CPU tensor."""
+        """The calls that create the CPU tensor into which a device tensor is written; else none."""
         return self._module.written_from_device(node, self.scope)
 
     def pending(self, statement: ast.stmt, waits: Callable[[ast.stmt], bool]) -> list[str]:

@@ -190,7 +190,7 @@ class Program(Namespace):
         return any(one.function == name and one.is_whole for one in self._module.project.takers)
 
     def weight_update(self, loop: ast.For) -> Region | None:
-        """Whether the loop only writes to weights, without gradients; its computation, or None."""
+        """The computation of a loop that only writes to weights, without gradients; None for other loops."""
         return update(self._module, loop, self.scope)
 
     def computes_weights(self, loop: ast.For) -> bool:
@@ -242,7 +242,7 @@ class Program(Namespace):
         return serves_host(self._module, call, self.scope)
 
     def spawned(self, call: ast.Call) -> dict[str, ast.expr] | None:
-        """Whether the call is `torch.multiprocessing.spawn`; its arguments by name, or None."""
+        """The arguments of a call of `torch.multiprocessing.spawn`, by name; None for other calls."""
         return spawned(self._module, call, self.scope)
 
     def is_number_of_processes(self, call: ast.Call) -> bool:

@@ -26,14 +26,8 @@ _C = TypeVar("_C", bound=Check)
 
 @dataclass(frozen=True, slots=True)
 class Handler:
-    """One function of a rule and the nodes that it wants.
+    """One function of a rule and the nodes that it wants; see `Rule.on`.
 
-    `named` restricts calls to those whose callee ends in one of these identifiers, attributes to those of one
-    of these names, and constants to these texts; it may be a test of them, too. `passing` restricts calls to
-    those that pass keyword arguments of these names, `where` nodes to those that a quick look accepts,
-    `traced` places to code that tracing reaches.
-    `handled` names what the runtime handles (see `Program.runtime_handles`): where it does, only findings
-    with a fix are reported.
     A handler with a `pattern` wants the nodes of LibCST that match it, whatever their type.
     """
 
@@ -51,16 +45,17 @@ class Rule:
     """A rule: its code, what it is about, and its handlers.
 
     Args:
-        code: letters and three digits; permanent. The letters are `TPU` or `UPG` in tpulint's own rules, and
-            others in each rule pack.
-        summary: one line, lower case, what the code has.
-        module: the `__name__` of the module that holds the rule; its file name is the rule's name,
-            its package's name the family, its docstring the rule's page.
-        fix: the best applicability that its fixes have, None where it never has one.
-        former: names that the rule had before, which suppressions and settings may still use.
-        optional: whether the rule is off until `select` or `extend-select` names it by its code, a prefix of
+        code: letters and three digits, such as `ACME101`, which never change. `TPU` and `UPG` are for the
+            rules of tpulint.
+        summary: what the rule finds: one line without a capital letter or a full stop.
+        module: `__name__`. The name of the module is the name of the rule, with hyphens, and its docstring is
+            the page of the rule.
+        fix: the best applicability of the rule's fixes, such as `Applicability.SAFE`; None if the rule never
+            offers a fix.
+        former: earlier names of the rule, which suppressions and settings may still use.
+        optional: if true, the rule is off until `select` or `extend-select` names it by its code, a prefix of
             its code, or its name; `ALL` does not select it.
-        url: the address of the rule's page; by default that of tpulint's own rules, or none.
+        url: the address of the rule's page. None for rules of packs by default.
 
     Raises:
         ValueError: for a module that is in no package.
@@ -112,16 +107,22 @@ class Rule:
         traced: bool = False,
         handled: str = "",
     ) -> Callable[[_C], _C]:
-        """Register a generator of findings; see `Handler`.
+        """Register a handler: a generator of findings, which is called with a node and its context.
 
         Args:
-            node: a type of nodes of `ast`, or a pattern of `libcst.matchers` or of
-                `tpulint.rules_api.matchers`. `ast.Module` is asked once per file.
-            named: see `Handler`; a pattern says itself which names a file must have.
-            passing: see `Handler`; not for patterns.
-            where: a condition on the node of `ast`.
-            traced: whether only code counts that tracing reaches.
-            handled: see `Handler`.
+            node: the type of the nodes, such as `ast.Call`, or a pattern of `libcst.matchers` or of
+                `tpulint.rules_api.matchers`. A handler for `ast.Module` is called once for each file.
+            named: for `ast.Call`, the names in which the callee may end, also if it is imported under another
+                name; for `ast.Attribute`, the names of the attribute; for `ast.Constant`, the texts of the
+                string. Either a set of names, or a function that is called with a name and returns a bool.
+                Without it, the handler is called for all nodes of the type. Not for patterns.
+            passing: for `ast.Call`, names of keyword arguments: the call has to pass one of them.
+                `"**"` stands for an unpacked mapping. Not for patterns.
+            where: a function that is called with the node of `ast`, and returns whether the handler is called
+                for it.
+            traced: if true, the handler is called only in code that JAX traces.
+            handled: an entry of the table `tpulint.knowledge.handled`, which names what the runtime
+                torchax-compat handles. In programs with the runtime, only findings with a fix are reported.
 
         Raises:
             TypeError: for a `node` that is neither, and for options that do not go with it; the text begins

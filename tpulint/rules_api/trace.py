@@ -21,7 +21,7 @@ class Trace(Namespace):
 
     @property
     def path(self) -> TracePath | None:
-        """Whether this code is traced; the call chain by which it is, or None."""
+        """The call chain by which this code is traced; None if it is not traced."""
         return self._module.trace_path(self.scope)
 
     def path_to(self, function: str) -> TracePath | None:
@@ -39,7 +39,7 @@ class Trace(Namespace):
         return self._module.may_need_values(self.scope)
 
     def jitted_by(self, call: ast.Call) -> Jitted | None:
-        """Whether this file defines the jitted function or module; its function or `forward`, or None."""
+        """The function or `forward` that a call jits; None if this file does not define it."""
         return jitted_by(self._module, call, self.scope)
 
     def is_differentiable(self, function: Scope) -> bool:

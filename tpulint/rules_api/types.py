@@ -103,11 +103,11 @@ class Types(Namespace):
     # values that have to be read
 
     def needs_value(self, test: ast.expr) -> ast.expr | None:
-        """Whether the condition needs a tensor's value; the part of it that does, or None."""
+        """The part of a condition that needs a tensor's value; None if no part does."""
         return concretized(self._module, test, self.scope)
 
     def data_dependent_size(self, call: ast.Call) -> ast.expr | None:
-        """Whether a size in the call depends on a tensor's value; that size, or None."""
+        """The size in a call that depends on a tensor's value; None if no size does."""
         return data_dependent_size(self._module, call, self.scope)
 
     def sizes_a_factory(self, node: ast.expr) -> bool:
@@ -132,7 +132,7 @@ class Types(Namespace):
         return length_around(self._module, node, self.scope)
 
     def dtype_of_array(self, node: ast.expr) -> str | None:
-        """Whether the expression is a NumPy array of integers or Booleans; its torch dtype, or None."""
+        """The torch dtype of a NumPy array of integers or Booleans; None for other expressions."""
         return dtype_of_array(self._module, node, self.scope)
 
     # branches and masks

@@ -9,7 +9,7 @@ FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 
 
 class ScopeKind(StrEnum):
-    """What opened a scope."""
+    """The type of a scope: `MODULE`, `CLASS`, `FUNCTION` or `COMPREHENSION`."""
 
     MODULE = "module"
     CLASS = "class"
@@ -38,7 +38,11 @@ class Binding:
 
 
 class Scope:
-    """A module, class, function or comprehension, and the names bound in it."""
+    """A module, class, function or comprehension, and the names bound in it.
+
+    `kind` is its type, `node` its node of `ast`, `name` its name, `qualname` its qualified name within the
+    file, and `parent` the scope around it, None for a module. `bindings` are its bindings by name.
+    """
 
     __slots__ = (
         "bindings",

@@ -31,7 +31,11 @@ class Step(NamedTuple):
 
 
 class TracePath(NamedTuple):
-    """The chain from a trace root to a function."""
+    """The call chain from a trace root to a function.
+
+    Each step has the `path`, `row` and `column` of a call, and a `label` for messages. `certainty` says how
+    sure it is that the root is traced.
+    """
 
     steps: tuple[Step, ...]
     certainty: Certainty

@@ -8,7 +8,7 @@ from typing import TypeGuard
 
 
 def calls_looped_over(name: ast.Name, around: Iterable[ast.AST], methods: frozenset[str]) -> list[ast.Call]:
-    """Whether a loop such as `for p in model.parameters()` assigns the variable; the calls it goes over.
+    """The calls over which a loop such as `for p in model.parameters()` goes, if it assigns the name.
 
     Only calls of `methods` count. `around` are the nodes around the name, innermost first.
     """

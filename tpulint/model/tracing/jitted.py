@@ -12,10 +12,11 @@ from tpulint.model.values.typed_file import TypedFile
 
 @dataclass(frozen=True, slots=True)
 class Jitted:
-    """A function that is jitted: by which call or decorator, and how what comes of it is written.
+    """A function that is jitted.
 
-    `first` is the position of the first argument of a call among the parameters, `hidden` how many arguments
-    torchax puts before it.
+    `by` is the call or decorator that jits it, `function` its scope, and `name` the source of the target of
+    its assignment, "" if it is not assigned. `first` is the parameter, counted from 0, that gets the first
+    argument of a call, and `hidden` the number of arguments that torchax passes before it.
     """
 
     by: ast.expr

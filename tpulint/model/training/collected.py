@@ -21,7 +21,7 @@ _WITHOUT = READS | {"detach", "cpu"}
 
 @dataclass(frozen=True, slots=True)
 class Filling:
-    """A list, such as `policy.log_probs`, what is appended to it, and the function that does."""
+    """A list, such as `policy.log_probs` (`path`), what is appended to it, and in which function."""
 
     path: str
     value: ast.expr

@@ -48,7 +48,7 @@ class Steps:
         self._claimed: dict[str, tuple[ast.stmt, ...]] = {}
 
     def of(self, loss: ast.expr, scope: Scope) -> Step:
-        """The computation of the loss on which `backward` is called at a place."""
+        """The computation of the loss on which `backward` is called in a scope."""
         found = self._found.get(id(loss))
         if found is None:
             found = self._found[id(loss)] = Step(self, loss, scope)
@@ -108,7 +108,7 @@ class Steps:
         return frozenset(number for step in steps for number in _numbers(step.regions))
 
     def name_for(self, region: Region, like: str, scope: Scope, taken: Collection[str] = ()) -> str:
-        """The name of the function for a region, which that of no other region then has.
+        """The name of a new function for a loss computation, which no other one then has.
 
         Where another one has the name already, it says for which function of the file this one is:
         `compute_loss_in_validate`.

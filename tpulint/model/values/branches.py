@@ -51,7 +51,7 @@ class Condition(NamedTuple):
 
 
 class Selection(NamedTuple):
-    """A name and what each branch assigns to it; None where the branch leaves the name as it is."""
+    """A name, and what the branches of an `if` assign to it; None for a branch that does not assign it."""
 
     name: str
     then: ast.expr | None

@@ -11,7 +11,7 @@ from typing import Final
 
 
 class Kind:
-    """What is known of a value at one place."""
+    """The inferred type of a value at one location."""
 
     __slots__ = ()
 
@@ -93,7 +93,7 @@ class Static(Kind):
 
 @dataclass(frozen=True, slots=True)
 class Data(Kind):
-    """A Python value that was read out of a tensor, such as `x.item()`."""
+    """A Python value that was read from a tensor, such as `x.item()`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,10 +22,11 @@ _FUNCTIONS = frozenset(name for name in ELEMENTWISE - _NOT_HERE if not name.ends
 
 @dataclass(frozen=True, slots=True)
 class Lifted:
-    """An expression over `x[mask]`, `y[mask]` and numbers, and the same over all of `x` and `y`.
+    """An expression of `x[mask]`, `y[mask]` and numbers, and the same expression of all of `x` and `y`.
 
-    `text` is the latter. `plain` says that it only adds, subtracts and scales, so that no value outside
-    of the mask can spoil a gradient. `same_shape` says that mask and tensors are known to be alike.
+    `reads` are the subscripts with the mask, and `text` is the source of the expression without it. `plain`
+    says that it only adds, subtracts and scales, so that no value outside of the mask can change a gradient.
+    `same_shape` says that the mask and the tensors are known to have the same shape.
     """
 
     reads: tuple[ast.Subscript, ...]

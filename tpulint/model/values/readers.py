@@ -14,9 +14,10 @@ from tpulint.model.syntax.parsed_file import ParsedFile
 
 
 class Reader(NamedTuple):
-    """Who reads an attribute: code of the host, by the name of its function; else what is known of it.
+    """The code that reads an attribute.
 
-    `later` says that it is the next call, otherwise it is nothing in the file.
+    `host` is the name of a function that reads it outside of traced code, None if there is none. `later` says
+    that the next call reads it; if it is false, and there is no `host`, nothing in the file reads it.
     """
 
     host: str | None = None

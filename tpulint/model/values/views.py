@@ -25,10 +25,10 @@ _TAKE_METADATA = frozenset(
 
 
 class Copied(NamedTuple):
-    """A tensor behind a view which torchax copies: the name or attribute, and the view of it.
+    """A view of a tensor which torchax copies, so that a write to the view does not change the tensor.
 
-    `view` is the expression that torchax copies, the one nearest to the tensor; `made` the statement in
-    which it is taken.
+    `base` is the name or attribute of the tensor, `view` the expression that torchax copies, the one nearest
+    to the tensor, and `made` the statement with the view.
     """
 
     base: ast.expr

@@ -46,6 +46,17 @@ class LintRule(cst.CSTVisitor):
         self.found.append((node, replacement))
 
 
+class Replaced(cst.CSTTransformer):
+    """Puts nodes in the place of others, by the identity of these."""
+
+    def __init__(self, replacements: dict[int, cst.CSTNode]) -> None:
+        super().__init__()
+        self._replacements = replacements
+
+    def on_leave(self, original_node: Any, updated_node: Any) -> Any:
+        return self._replacements.get(id(original_node), updated_node)
+
+
 @pytest.fixture
 def fixit_rule(monkeypatch: pytest.MonkeyPatch) -> Any:
     """The class of the Fixit rule; Fixit itself is not installed."""
@@ -63,10 +74,8 @@ def fixed_by(rule: Any, text: str) -> str:
     """A file with the replacements of a Fixit rule."""
     wrapper, visitor = MetadataWrapper(cst.parse_module(text)), rule()
     wrapper.visit(visitor)
-    tree: Any = wrapper.module
-    for node, replacement in visitor.found:
-        tree = tree.deep_replace(node, replacement)
-    return str(tree.code)
+    replacements = {id(node): replacement for node, replacement in visitor.found}
+    return wrapper.module.visit(Replaced(replacements)).code
 
 
 def test_rule_of_fixit_does_what_its_cases_say(fixit_rule: Any) -> None:

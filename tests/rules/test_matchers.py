@@ -108,8 +108,8 @@ def test_patterns_of_other_nodes_are_refused(m: Any) -> None:
     for pattern in (m.Comma(), m.Arg(), ~m.Call(), m.DoNotCare(), m.Call() | m.Comment(), "cuda", None):
         with pytest.raises(TypeError, match="no pattern of an expression or statement"):
             rule(pattern)
-    with pytest.raises(TypeError, match="a pattern says itself which names"):
-        rule(m.Call(), named={"cuda"})
+    with pytest.raises(TypeError, match="`named` is for patterns of calls"):
+        rule(m.Call() | m.Attribute(), named={"cuda"})
 
 
 def test_names_are_whole_words() -> None:
@@ -159,6 +159,29 @@ def test_statements_are_matched_in_every_block() -> None:
     rows = [row for row, _ in found(text, m.Assign(value=value))]
     assert [3, 3, 4, 6, 9] == sorted(rows)
     assert [3, 3, 4, 6, 9, 11, 12, 12, 12] == sorted(row for row, _ in found(text, value))
+
+
+@both
+def test_callees_are_found_under_the_names_that_imports_give_them(m: Any) -> None:
+    text = """\
+    import jax.numpy as jnp
+    from torch import relu, tanh as th
+
+    th(relu(1), out=2)
+    x = f"{th(3, out=4)}"
+    tanh(5, out=6)
+    relu(th(7))
+    jnp.tanh(8, out=9)
+    """
+    pattern = m.Call(args=[m.ZeroOrMore(), m.Arg(keyword=m.Name("out"))])
+    assert [
+        (4, "th(relu(1), out=2) is torch.tanh"),
+        (5, "th(3, out=4) is torch.tanh"),
+        (6, "tanh(5, out=6) is None"),
+        (8, "jnp.tanh(8, out=9) is jax.numpy.tanh"),
+    ] == sorted(found(text, pattern, named={"tanh"}))
+    assert [] == found(text, pattern, named={"relu"})
+    assert 5 == len(found(text, m.Call(), named={"tanh"}))
 
 
 def test_conditions_of_a_handler_hold_for_patterns_too() -> None:

@@ -82,7 +82,12 @@ def test_a_rule_of_a_module_that_is_not_imported_is_an_error(
         ("Call", {}, "no pattern of an expression or statement: 'Call'"),
         (matchers.Nope(), {}, "no pattern of an expression or statement: Nope"),
         (matchers.Arg(), {}, "no pattern of an expression or statement: Arg"),
-        (matchers.Call(), {"named": {"f"}}, "a pattern says itself which names a file must have"),
+        (matchers.If(), {"named": {"f"}}, "`named` is for patterns of calls"),
+        (
+            matchers.Call(),
+            {"passing": {"f"}},
+            "a pattern goes with names, and with neither `passing` nor a function as `named`",
+        ),
         (ast.Call, {"named": "f"}, "`named` is a string, and is to be a set of strings"),
         (ast.Call, {"passing": "device"}, "`passing` is a string, and is to be a set of strings"),
         (

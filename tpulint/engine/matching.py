@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from tpulint.model.names.scopes import Scope
 from tpulint.model.syntax.parsed_file import ParsedFile
-from tpulint.plan import ONLY, NodePath
+from tpulint.plan import ONLY, NodePath, path_of
 from tpulint.rules_api.pattern import Pattern
 from tpulint.source import first_row
 
@@ -86,6 +86,9 @@ def _matcher(pattern: Pattern) -> Any:
 
 def _places(module: ParsedFile, pattern: Pattern) -> Iterator[tuple[ast.AST, NodePath]]:
     """The nodes that a pattern may match, with their paths: of its types, and with its names."""
+    if pattern.called:
+        yield from _calls(module, pattern)
+        return
     source = module.source
     rows = [
         [source.location(found.start()).row for found in search.finditer(source.text)]
@@ -103,6 +106,16 @@ def _places(module: ParsedFile, pattern: Pattern) -> Iterator[tuple[ast.AST, Nod
             for index, part in parts:
                 if isinstance(part, ast.AST) and (is_formatted or _has_names(part, rows)):
                     waiting.append((part, (*path, (name, index)), is_formatted))
+
+
+def _calls(module: ParsedFile, pattern: Pattern) -> Iterator[tuple[ast.AST, NodePath]]:
+    """The calls that a pattern may match whose callee ends in one of its names, or in another name for it."""
+    index = module.index
+    names = pattern.called.union(*(index.aliases.get(name, ()) for name in pattern.called))
+    for name in sorted(names):
+        for node, _ in index.calls.get(name, ()):
+            if isinstance(node, pattern.nodes) and _spells(node, pattern):
+                yield node, path_of(node, module.parent)
 
 
 def _spells(node: ast.AST, pattern: Pattern) -> bool:

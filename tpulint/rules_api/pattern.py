@@ -78,11 +78,14 @@ class Pattern:
         matcher: the pattern, of `libcst.matchers` or of `tpulint.rules_api.matchers`.
         nodes: the types of nodes of `ast` that it can match.
         names: sets of names and literals; the code of the node has at least one of each set.
+        called: the names in which the callee of a call may end, also if it is imported under another name;
+            none for any.
     """
 
     matcher: object
     nodes: tuple[type[ast.AST], ...]
     names: tuple[frozenset[str], ...]
+    called: frozenset[str] = frozenset()
 
     @cached_property
     def searches(self) -> tuple[re.Pattern[str], ...]:
@@ -91,18 +94,25 @@ class Pattern:
 
     def may_be_in(self, text: str) -> bool:
         """Whether the pattern may match something in a text."""
+        if self.called and not any(name in text for name in self.called):
+            return False
         return all(any(name in text for name in names) for names in self.names) and all(
             search.search(text) for search in self.searches
         )
 
 
-def pattern_of(matcher: object) -> Pattern:
+def pattern_of(matcher: object, called: Iterable[str] = ()) -> Pattern:
     """A pattern with what it asks of a file.
 
     Raises:
-        TypeError: if it is no pattern, or may match code that is no expression or statement by itself.
+        TypeError: if it is no pattern, or may match code that is no expression or statement by itself, or no
+            call although there are names of callees.
     """
-    return Pattern(matcher, tuple(dict.fromkeys(_nodes(matcher))), tuple(dict.fromkeys(_names(matcher))))
+    nodes = tuple(dict.fromkeys(_nodes(matcher)))
+    found = Pattern(matcher, nodes, tuple(dict.fromkeys(_names(matcher))), frozenset(called))
+    if found.called and nodes != (ast.Call,):
+        raise TypeError("`named` is for patterns of calls")
+    return found
 
 
 def _word(name: str) -> str:

@@ -115,7 +115,8 @@ class Rule:
             named: for `ast.Call`, the names in which the callee may end, also if it is imported under another
                 name; for `ast.Attribute`, the names of the attribute; for `ast.Constant`, the texts of the
                 string. Either a set of names, or a function that is called with a name and returns a bool.
-                Without it, the handler is called for all nodes of the type. Not for patterns.
+                Without it, the handler is called for all nodes of the type. For a pattern of calls, a set of
+                names as for `ast.Call`; not for other patterns.
             passing: for `ast.Call`, names of keyword arguments: the call has to pass one of them.
                 `"**"` stands for an unpacked mapping. Not for patterns.
             where: a function that is called with the node of `ast`, and returns whether the handler is called
@@ -143,7 +144,7 @@ class Rule:
 
 
 def _wanted(
-    node: object, named: object, passing: object, handled: str
+    node: object, named: Iterable[str] | Callable[[str], bool], passing: Iterable[str], handled: str
 ) -> tuple[type[ast.AST], Pattern | None]:
     """The type of nodes of a handler, and its pattern, if it has one.
 
@@ -156,9 +157,9 @@ def _wanted(
     if handled and handled not in HANDLED:
         raise TypeError(f"`handled` is no entry of `tpulint.knowledge.handled`: {handled!r}")
     if not (isinstance(node, type) and issubclass(node, ast.AST)):
-        if named or passing:
-            raise TypeError("a pattern says itself which names a file must have")
-        return ast.AST, pattern_of(node)
+        if passing or callable(named):
+            raise TypeError("a pattern goes with names, and with neither `passing` nor a function as `named`")
+        return ast.AST, pattern_of(node, named)
     if named and node not in _NAMED:
         listed = ", ".join(f"`ast.{one.__name__}`" for one in _NAMED)
         raise TypeError(f"`named` is for {listed}, not for `ast.{node.__name__}`")

@@ -13,7 +13,7 @@ from tpulint.finding import Fix
 from tpulint.plan import INSERTS, Kind, NodePath, Rewrite
 from tpulint.rewrite.blocks import Planned, lines_of, rebuilt
 from tpulint.rewrite.code import Reader, Statement, UnwritableError, as_statement
-from tpulint.rewrite.expressions import chosen, rewritten, without_arguments
+from tpulint.rewrite.expressions import chosen, rewritten, without_arguments, without_items
 from tpulint.rewrite.imports import with_imports
 from tpulint.rewrite.locate import Chain, NotLocatedError, locate
 from tpulint.rewrite.tree import RefusedError, Tree
@@ -374,13 +374,7 @@ def _is_in_lines(chain: Chain) -> bool:
 def _without(original: Any, updated: Any, dropped: Sequence[cst.CSTNode]) -> Any:
     """A call without arguments, a `with` without items, or a function without decorators."""
     if isinstance(original, cst.With):
-        kept = [
-            new
-            for old, new in zip(original.items, updated.items, strict=True)
-            if not any(old is one for one in dropped)
-        ]
-        kept[-1] = kept[-1].with_changes(comma=updated.items[-1].comma)
-        return updated.with_changes(items=kept)
+        return without_items(updated, dropped, original)
     arguments = [one for one in dropped if isinstance(one, cst.Arg)]
     if arguments:
         updated = without_arguments(updated, arguments, original)

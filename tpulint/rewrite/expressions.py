@@ -220,6 +220,44 @@ def without_arguments(call: Any, dropped: Sequence[cst.Arg], original: Any) -> A
     return call.with_changes(**changes)
 
 
+def without_items(block: cst.With, dropped: Sequence[cst.CSTNode], original: cst.With) -> cst.With:
+    """A `with` without some, but not all, of its items; a comment on an item that stays stays with it."""
+    items = list(zip(original.items, block.items, strict=True))
+    left = block.lpar if isinstance(block.lpar, cst.LeftParen) else None
+    right = block.rpar if isinstance(block.rpar, cst.RightParen) else None
+    kept: list[cst.WithItem] = []
+    for old, new in items:
+        if not any(old is one for one in dropped):
+            kept.append(new)
+        elif old is not original.items[-1] and kept:
+            kept[-1] = _with_gap(kept[-1], _about_next(_gap_after(kept[-1]), _gap_after(new)))
+        elif old is not original.items[-1] and left is not None:
+            left = left.with_changes(whitespace_after=_about_next(left.whitespace_after, _gap_after(new)))
+    if any(original.items[-1] is one for one in dropped):
+        last, gap = block.items[-1], _gap_after(kept[-1])
+        if right is not None and has_comment(gap):
+            right = right.with_changes(whitespace_before=joined_gaps(gap, right.whitespace_before))
+        if isinstance(last.comma, cst.Comma):
+            kept[-1] = _with_gap(kept[-1], _gap_after(last))
+        else:
+            kept[-1] = kept[-1].with_changes(comma=cst.MaybeSentinel.DEFAULT)
+    return block.with_changes(
+        items=kept,
+        lpar=block.lpar if left is None else left,
+        rpar=block.rpar if right is None else right,
+    )
+
+
+def _gap_after(item: cst.WithItem) -> cst.BaseParenthesizableWhitespace:
+    """What stands after the comma of an item of a `with`."""
+    return item.comma.whitespace_after if isinstance(item.comma, cst.Comma) else cst.SimpleWhitespace("")
+
+
+def _with_gap(item: cst.WithItem, gap: cst.BaseParenthesizableWhitespace) -> cst.WithItem:
+    comma = item.comma if isinstance(item.comma, cst.Comma) else cst.Comma()
+    return item.with_changes(comma=comma.with_changes(whitespace_after=gap))
+
+
 def rewritten(node: cst.CSTNode, tree: ast.AST, rewrite: Rewrite, margin: str, reader: Reader) -> Any:
     """What a rewrite makes of an expression, argument or name."""
     code = rewrite.code

@@ -31,7 +31,7 @@ def text_lost(source: Source, rewrite: Rewrite) -> str:
             assert isinstance(statement, ast.With)
             if len(statement.items) > 1:
                 assert isinstance(node, ast.withitem)
-                return _text(source, source.span(node.context_expr))
+                return _with_comments(source, source.span(node.context_expr))
             return _text(source, Span(source.span(statement).start, source.span(statement.body[0]).start))
         case Kind.REPLACE_RUN if isinstance(node, ast.stmt):
             *outer, (name, first) = rewrite.path
@@ -42,7 +42,7 @@ def text_lost(source: Source, rewrite: Rewrite) -> str:
 
 
 def _with_comments(source: Source, span: Span) -> str:
-    """The text of an argument with the comments above it, and behind it on its line."""
+    """The text of an argument, or of an item of a `with`, with the comments above it and after it on its line."""
     first, last = source.location(span.start).row, source.location(span.end).row
     while first > 1 and source.line(first - 1).lstrip().startswith("#"):
         first -= 1

@@ -24,7 +24,7 @@ class Kind(StrEnum):
 
     #: An expression or statement becomes other code. Parentheses around it go if there is a second code.
     REPLACE = "replace"
-    #: Code is put around an expression: what stands before it, and behind it. A statement gets a header,
+    #: Code is put around an expression: what stands before it, and after it. A statement gets a header,
     #: such as `with torch.no_grad():`.
     WRAP = "wrap"
     #: An expression becomes one of its parts.
@@ -43,9 +43,9 @@ class Kind(StrEnum):
     INSERT_BEFORE = "insert before"
     #: Statements are put before a statement and its comments and decorators.
     INSERT_ABOVE = "insert above"
-    #: Statements are put behind a statement.
+    #: Statements are put after a statement.
     INSERT_AFTER = "insert after"
-    #: A statement and those behind it, as many as the second code says, become other statements. The parts
+    #: A statement and those after it, as many as the second code says, become other statements. The parts
     #: are those of them that stay, as many before the new code as the third code says.
     REPLACE_RUN = "replace run"
     #: A function is put before a statement and its comments: its head, its last line if any, and under what
@@ -53,7 +53,7 @@ class Kind(StrEnum):
     OUTLINE = "outline"
     #: The statements on the line of a statement get a line each.
     SPLIT = "split"
-    #: The last statements of a `with`, as many as the code says, move behind it.
+    #: The last statements of a `with`, as many as the code says, move after it.
     MOVE_OUT = "move out"
     #: A function or class gets one more decorator, right above it, or above the others if there is a second
     #: code.

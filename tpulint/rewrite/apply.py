@@ -94,24 +94,24 @@ class File(Tree):
     def _attempt(self, fixes: Iterable[Fix]) -> tuple[cst.Module, tuple[Fix, ...]]:
         taken: dict[Rewrite, None] = {}
         applied: list[Fix] = []
-        steps = _Steps(self.source, self.module, self._reader)
+        rewriter = _Rewriter(self.source, self.module, self._reader)
         for fix in fixes:
             fresh = [one for one in fix.rewrites if one not in taken]
             if any(one.conflicts_with(other) for one in fresh for other in taken):
                 continue
             try:
-                steps.add(fresh)
+                rewriter.add(fresh)
             except _NOT_POSSIBLE:
                 continue
             taken.update(dict.fromkeys(fresh))
             applied.append(fix)
-        module = self.module.visit(steps) if taken else self.module
+        module = self.module.visit(rewriter) if taken else self.module
         imports = dict.fromkeys(one for fix in applied for one in fix.imports)
         module = with_imports(module, imports, self._reader) if imports else module
         return module, tuple(applied)
 
 
-class _Steps(cst.CSTTransformer):
+class _Rewriter(cst.CSTTransformer):
     """One pass that visits nothing but the nodes on the way to those that change."""
 
     def __init__(self, source: Source, module: cst.Module, reader: Reader) -> None:
@@ -125,9 +125,9 @@ class _Steps(cst.CSTTransformer):
         #: By the identity of a block and that of a line in it.
         self._blocks: dict[int, dict[int, list[Planned]]] = defaultdict(lambda: defaultdict(list))
         self._margins: dict[int, str] = {}
-        #: Statements put beside others behind a header on one line, by the identity of their block.
+        #: Statements put beside others on the line of a header, by the identity of their block.
         self._beside: dict[int, list[_Beside]] = defaultdict(list)
-        #: Blocks behind their header on one line whose statements get lines of their own.
+        #: Blocks on the line of their header whose statements get lines of their own.
         self._split: set[int] = set()
         #: Parts of a list that go, by the identity of the node that has the list.
         self._dropped: dict[int, list[cst.CSTNode]] = defaultdict(list)
@@ -143,9 +143,9 @@ class _Steps(cst.CSTTransformer):
         found = [(one, *locate(self._module, self._source.tree, one.path)) for one in rewrites]
         planned = [(one, chain, node, self._margin(one.path)) for one, chain, node in found]
         for one, chain, node, margin in planned:
-            self._try(one, chain, node, margin)
+            self._check(one, chain, node, margin)
         for one, chain, node, margin in planned:
-            self._place(one, chain, node, margin)
+            self._register(one, chain, node, margin)
 
     def _margin(self, path: NodePath) -> str:
         node: ast.AST = self._source.tree
@@ -157,7 +157,7 @@ class _Steps(cst.CSTTransformer):
                 statement = node
         return self._source.margin(statement) if statement is not None else ""
 
-    def _try(self, rewrite: Rewrite, chain: Chain, node: ast.AST, margin: str) -> None:
+    def _check(self, rewrite: Rewrite, chain: Chain, node: ast.AST, margin: str) -> None:
         """Parse the code of a rewrite, to see whether it can be carried out."""
         kind, code = rewrite.kind, rewrite.code
         if kind is Kind.UNWRAP or kind in _WITHOUT_CODE:
@@ -169,13 +169,13 @@ class _Steps(cst.CSTTransformer):
         elif kind in _STATEMENTS or (isinstance(node, ast.stmt) and kind is not Kind.RENAME):
             if not isinstance(node, ast.stmt):
                 raise NotLocatedError(f"{kind} of {type(node).__name__}")
-            self._try_statement(rewrite, chain, margin)
+            self._check_statement(rewrite, chain, margin)
         elif kind is Kind.KEEP_IF:
             self._reader.expression(code[0], "")
         else:
             rewritten(chain[-1], node, rewrite, margin, self._reader)
 
-    def _try_statement(self, rewrite: Rewrite, chain: Chain, margin: str) -> None:
+    def _check_statement(self, rewrite: Rewrite, chain: Chain, margin: str) -> None:
         kind, holder, statement = rewrite.kind, chain[-2], chain[-1]
         shares_line = isinstance(holder, cst.SimpleStatementLine) and not _is_in_lines(chain)
         if kind is Kind.MOVE_OUT:
@@ -206,7 +206,7 @@ class _Steps(cst.CSTTransformer):
         if not body or (is_beside and not _is_simple(body)):
             raise UnwritableError(rewrite.code[0])
 
-    def _place(self, rewrite: Rewrite, chain: Chain, node: ast.AST, margin: str) -> None:
+    def _register(self, rewrite: Rewrite, chain: Chain, node: ast.AST, margin: str) -> None:
         kind = rewrite.kind
         if kind is Kind.UNWRAP:
             statement = chain[-2]
@@ -313,7 +313,7 @@ class _Steps(cst.CSTTransformer):
         return updated_node
 
     def _with_beside(self, original: Any, updated: Any, added: Sequence[_Beside]) -> Any:
-        """A block behind its header on one line with more statements before or behind its own."""
+        """A block on the line of its header with more statements before or after its own."""
         body: list[cst.BaseSmallStatement] = []
         for old, new in zip(original.body, updated.body, strict=True):
             here = [(rewrite, margin) for place, rewrite, margin in added if place == id(old)]

@@ -58,7 +58,7 @@ def rebuilt(
         if run:
             run -= 1
             continue
-        here = _Place(as_statement(old), line, lead, margin, reader)
+        here = _Rewritten(as_statement(old), line, lead, margin, reader)
         for planned in sorted(rewrites.get(id(old), ()), key=lambda one: one.rewrite.path):
             run = max(run, here.take(planned))
         made, above = here.result()
@@ -74,7 +74,7 @@ def rebuilt(
     return now.with_changes(body=body, footer=[*above, *now.footer])
 
 
-class _Place:
+class _Rewritten:
     """One statement of a block while it is rewritten."""
 
     def __init__(self, before: Statement, line: Statement, lead: _Lines, margin: str, reader: Reader) -> None:
@@ -89,7 +89,7 @@ class _Place:
         self._instead: list[Statement] = [line]
         self._after: list[Statements] = []
         self._rest: _Lines = []
-        #: What is put before and behind the statements that share the line, by their number.
+        #: What is put before and after the statements that share the line, by their number.
         self._between: dict[int, tuple[list[Statements], list[Statements]]] = {}
 
     def take(self, planned: Planned) -> int:
@@ -121,7 +121,7 @@ class _Place:
             case Kind.OUTLINE:
                 body = [_without_blank_lines(planned.parts[0]), *planned.parts[1:]]
                 function = _outlined(code.body[0], body, rewrite.code[1], rewrite.code[2:], self._reader)
-                self._above.append(Statements([function], code.behind))
+                self._above.append(Statements([function], code.after))
             case Kind.UNWRAP:
                 self._instead, self._rest = _inside(self._line)
             case Kind.KEEP_IF:
@@ -150,7 +150,7 @@ class _Place:
                 stays[0] = _without_blank_lines(stays[0])
             self._lead = kept
         self._instead = stays
-        self._rest = code.behind
+        self._rest = code.after
         return planned.count - 1
 
     def _beside(self) -> None:
@@ -175,7 +175,7 @@ class _Place:
         body: list[Statement] = []
         rest: _Lines = []
         for part in parts:
-            body, rest = _joined(body, rest, part.body, part.behind)
+            body, rest = _joined(body, rest, part.body, part.after)
         self._instead, self._rest = body, rest
 
     def result(self) -> tuple[list[Statement], _Lines]:
@@ -187,28 +187,28 @@ class _Place:
         body: list[Statement] = []
         rest: _Lines = lead[:close]
         for part in self._above:
-            body, rest = _joined(body, rest, part.body, part.behind)
+            body, rest = _joined(body, rest, part.body, part.after)
         rest = [*rest, *lead[close:]]
         for part in self._before:
-            body, rest = _joined(body, rest, part.body, part.behind)
+            body, rest = _joined(body, rest, part.body, part.after)
         if self._test:
             self._instead = [_chosen(self._was, self._instead, self._reader.expression(self._test, ""))]
         plain = [one.with_changes(leading_lines=[]) if one is self._line else one for one in self._instead]
         body, rest = _joined(body, rest, plain, self._rest)
         for part in self._after:
-            body, rest = _joined(body, rest, part.body, part.behind)
+            body, rest = _joined(body, rest, part.body, part.after)
         return body, rest
 
 
 def _joined(
-    body: list[Statement], above: _Lines, more: Sequence[Statement], behind: Sequence[cst.EmptyLine]
+    body: list[Statement], above: _Lines, more: Sequence[Statement], after: Sequence[cst.EmptyLine]
 ) -> tuple[list[Statement], _Lines]:
-    """Statements with more of them behind, and the lines that stand behind those."""
+    """Statements with more of them at the end, and the lines that stand after those."""
     if not more:
-        return body, [*above, *behind]
+        return body, [*above, *after]
     first, *others = more
     first = first.with_changes(leading_lines=[*above, *first.leading_lines])
-    return [*body, first, *others], list(behind)
+    return [*body, first, *others], list(after)
 
 
 def _comments_from(lines: _Lines) -> int:
@@ -240,7 +240,7 @@ def lines_of(statements: Sequence[cst.BaseSmallStatement], tail: cst.TrailingWhi
 
 
 def _shortened(statement: Statement, count: int) -> list[Statement]:
-    """A `with` without its last statements, and these behind it."""
+    """A `with` without its last statements, and these after it."""
     assert isinstance(statement, cst.With) and isinstance(statement.body, cst.IndentedBlock)
     body = [as_statement(one) for one in statement.body.body]
     block = statement.body.with_changes(body=body[:-count])
@@ -333,7 +333,7 @@ def _chosen(before: Statement, now: Sequence[Statement], test: cst.BaseExpressio
 
 
 def _inside(statement: Statement) -> tuple[list[Statement], _Lines]:
-    """The statements of a compound statement's block, and the comments behind them."""
+    """The statements of a compound statement's block, and the comments after them."""
     block = getattr(statement, "body")  # noqa: B009 - which kinds of statements have one is LibCST's to know
     if isinstance(block, cst.IndentedBlock):
         return [as_statement(one) for one in block.body], list(block.footer)

@@ -14,10 +14,10 @@ Statement: TypeAlias = cst.SimpleStatementLine | cst.BaseCompoundStatement
 
 @dataclass(frozen=True, slots=True)
 class Statements:
-    """Parsed statements, and the blank lines and comments behind the last one."""
+    """Parsed statements, and the blank lines and comments after the last one."""
 
     body: list[Statement]
-    behind: list[cst.EmptyLine]
+    after: list[cst.EmptyLine]
 
 
 class BrokenCodeError(ValueError):
@@ -42,10 +42,10 @@ class Reader:
         self._newline = module.default_newline
 
     def statements(self, code: str, margin: str) -> Statements:
-        """Statements, the lines behind the first indented as far as their place is.
+        """Statements, the lines after the first indented as far as their place is.
 
         Args:
-            code: the statements; line ends before the first and behind the last stand for blank lines.
+            code: the statements; line ends before the first and after the last stand for blank lines.
             margin: the indentation of the place.
 
         Raises:
@@ -113,7 +113,7 @@ def fits_on_line(statements: Statements) -> bool:
     """Whether statements can share a line with others: one simple statement without a comment."""
     [line, *others] = statements.body or [cst.If(cst.Name("_"), cst.IndentedBlock([]))]
     is_simple = isinstance(line, cst.SimpleStatementLine) and line.trailing_whitespace.comment is None
-    return is_simple and not (others or statements.behind or line.leading_lines)
+    return is_simple and not (others or statements.after or line.leading_lines)
 
 
 def with_tail(statements: Sequence[Statement], tail: cst.TrailingWhitespace) -> list[Statement]:
@@ -136,7 +136,7 @@ def _ending(node: Statement, tail: cst.TrailingWhitespace) -> Statement:
 
 
 def tail_of(node: Statement) -> cst.TrailingWhitespace:
-    """What stands behind the last statement of a statement, on its line."""
+    """What stands after the last statement of a statement, on its line."""
     if isinstance(node, cst.SimpleStatementLine):
         return node.trailing_whitespace
     block = _last_block(node)[1]

@@ -132,10 +132,10 @@ def with_argument(call: cst.Call, argument: cst.Arg, place: int) -> cst.Call:
         added = argument.with_changes(comma=cst.Comma(whitespace_after=between))
         return call.with_changes(args=[*given[:place], added, *given[place:]])
     *ahead, last = given
-    end = _behind(last)
+    end = _gap_after(last)
     gap: cst.BaseParenthesizableWhitespace = _SPACE
     if isinstance(between, cst.ParenthesizedWhitespace) and isinstance(end, cst.ParenthesizedWhitespace):
-        # A comment behind the last argument stays behind it.
+        # A comment after the last argument stays after it.
         gap = between.with_changes(first_line=end.first_line, empty_lines=end.empty_lines)
         end = _without_comments(end)
     is_open = not isinstance(last.comma, cst.Comma)
@@ -156,7 +156,7 @@ def _in_own_parentheses(argument: cst.Arg) -> cst.Arg:
 
 def _between(call: cst.Call) -> cst.BaseParenthesizableWhitespace:
     """What stands between the arguments of a call: a line end, if they have lines of their own."""
-    gap = _behind(call.args[-2]) if len(call.args) > 1 else call.whitespace_before_args
+    gap = _gap_after(call.args[-2]) if len(call.args) > 1 else call.whitespace_before_args
     return _without_comments(gap) if isinstance(gap, cst.ParenthesizedWhitespace) else _SPACE
 
 
@@ -165,10 +165,11 @@ def _without_comments(gap: cst.ParenthesizedWhitespace) -> cst.ParenthesizedWhit
     return gap.with_changes(first_line=plain, empty_lines=[])
 
 
-def _behind(argument: cst.Arg) -> cst.BaseParenthesizableWhitespace:
-    """What stands behind an argument and its comma, if any."""
-    comma = argument.comma
-    return comma.whitespace_after if isinstance(comma, cst.Comma) else argument.whitespace_after_arg
+def _gap_after(part: cst.Arg | cst.WithItem) -> cst.BaseParenthesizableWhitespace:
+    """What stands after an argument, or an item of a `with`, and its comma, if any."""
+    if isinstance(part.comma, cst.Comma):
+        return part.comma.whitespace_after
+    return part.whitespace_after_arg if isinstance(part, cst.Arg) else cst.SimpleWhitespace("")
 
 
 def _ending(argument: cst.Arg, gap: cst.BaseParenthesizableWhitespace, *, is_open: bool) -> cst.Arg:
@@ -181,14 +182,14 @@ def _ending(argument: cst.Arg, gap: cst.BaseParenthesizableWhitespace, *, is_ope
 
 
 def _about_next(
-    before: cst.BaseParenthesizableWhitespace, behind: cst.BaseParenthesizableWhitespace
+    before: cst.BaseParenthesizableWhitespace, after: cst.BaseParenthesizableWhitespace
 ) -> cst.BaseParenthesizableWhitespace:
     """What is left of the gaps around an argument; comments on their own lines are about the next."""
     if not isinstance(before, cst.ParenthesizedWhitespace):
         return before
-    if not isinstance(behind, cst.ParenthesizedWhitespace):
+    if not isinstance(after, cst.ParenthesizedWhitespace):
         return before
-    return before.with_changes(empty_lines=behind.empty_lines)
+    return before.with_changes(empty_lines=after.empty_lines)
 
 
 def without_arguments(call: Any, dropped: Sequence[cst.Arg], original: Any) -> Any:
@@ -203,18 +204,20 @@ def without_arguments(call: Any, dropped: Sequence[cst.Arg], original: Any) -> A
             if not any(old is one for one in dropped):
                 kept.append(new)
             elif old is not given[-1] and kept:
-                kept[-1] = _ending(kept[-1], _about_next(_behind(kept[-1]), _behind(new)), is_open=False)
+                kept[-1] = _ending(
+                    kept[-1], _about_next(_gap_after(kept[-1]), _gap_after(new)), is_open=False
+                )
             elif old is not given[-1] and opening is not None:
-                opening = _about_next(opening, _behind(new))
+                opening = _about_next(opening, _gap_after(new))
         changes[name] = kept
     if opening is not None:
         changes["whitespace_before_args"] = opening
     ending = next((name for name in reversed(names) if changes[name]), None)
     if ending is not None and any(given[-1] is one for one in dropped):
         *ahead, last = changes[ending]
-        end = _behind(given[-1])
-        if has_comment(_behind(last)):
-            end = joined_gaps(_behind(last), end)
+        end = _gap_after(given[-1])
+        if has_comment(_gap_after(last)):
+            end = joined_gaps(_gap_after(last), end)
         is_open = not isinstance(given[-1].comma, cst.Comma)
         changes[ending] = [*ahead, _ending(last, end, is_open=is_open)]
     return call.with_changes(**changes)
@@ -246,11 +249,6 @@ def without_items(block: cst.With, dropped: Sequence[cst.CSTNode], original: cst
         lpar=block.lpar if left is None else left,
         rpar=block.rpar if right is None else right,
     )
-
-
-def _gap_after(item: cst.WithItem) -> cst.BaseParenthesizableWhitespace:
-    """What stands after the comma of an item of a `with`."""
-    return item.comma.whitespace_after if isinstance(item.comma, cst.Comma) else cst.SimpleWhitespace("")
 
 
 def _with_gap(item: cst.WithItem, gap: cst.BaseParenthesizableWhitespace) -> cst.WithItem:

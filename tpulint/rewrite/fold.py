@@ -153,9 +153,9 @@ class _Unneeded:
         source, span = self._source, self._source.span(node)
         ahead = source.text[source.line_starts[node.lineno - 1] : span.start]
         end = node.end_lineno or 0
-        behind = source.text[span.end : source.line_starts[end - 1] + len(source.line(end))].strip()
+        after = source.text[span.end : source.line_starts[end - 1] + len(source.line(end))].strip()
         is_elif = isinstance(node, ast.If) and source.text.startswith("elif", span.start)
-        return not ahead.strip() and not is_elif and (not behind or behind.startswith("#"))
+        return not ahead.strip() and not is_elif and (not after or after.startswith("#"))
 
     def _has_footer(self, node: ast.stmt) -> bool:
         """Whether comments within the last block of a compound statement follow its statements."""

@@ -16,9 +16,9 @@ _IMPORT = cst.Import | cst.ImportFrom
 
 
 def with_imports(module: cst.Module, imports: Iterable[Import], reader: Reader) -> cst.Module:
-    """A file with imports of one name each, those under a condition behind the others.
+    """A file with imports of one name each, those under a condition after the others.
 
-    `AddImportsVisitor` of LibCST puts a new import behind the last one, where isort would not.
+    `AddImportsVisitor` of LibCST puts a new import after the last one, where isort would not.
     """
     given = list(imports)
     for one in sorted((one for one in given if not one.condition), key=lambda one: _order(one.statement)):
@@ -35,9 +35,9 @@ def _with_import(
 ) -> cst.Module:
     if ahead_of is not None:
         ahead = [as_statement(line) for line in module.body[: _end(module.body, ahead_of)]]
-        behind = module.body[len(ahead) :]
+        after = module.body[len(ahead) :]
         changed = _with_import(module.with_changes(body=ahead), added, order, None)
-        return changed.with_changes(body=[*changed.body, *behind])
+        return changed.with_changes(body=[*changed.body, *after])
     body = [as_statement(line) for line in module.body]
     standard = _is_standard(added)
     run = _run(body, standard=standard)
@@ -48,7 +48,7 @@ def _with_import(
         return _at_end(module, body, [added])
     before = [i for i in run if _order(_text(body[i])) < order]
     if before:
-        return module.with_changes(body=_behind(body, before[-1], [added]))
+        return module.with_changes(body=_after(body, before[-1], [added]))
     return module.with_changes(body=_before(body, run[0], [added]))
 
 
@@ -79,7 +79,7 @@ def _at_end(module: cst.Module, body: list[Statement], added: list[Statement]) -
     if end and end <= len(body):
         if _shares_line(body[end - 1]) and _is_import(body[end - 1]):
             return module.with_changes(body=_before(body, end - 1, added))
-        return module.with_changes(body=_behind(body, end - 1, added))
+        return module.with_changes(body=_after(body, end - 1, added))
     if not body:
         return module.with_changes(body=added)
     return module.with_changes(body=_before(body, 0, added))
@@ -111,8 +111,8 @@ def _before(
     return [*body[:place], first, *others, line, *body[place + 1 :]]
 
 
-def _behind(body: Sequence[Statement], place: int, added: list[Statement]) -> list[Statement]:
-    """Statements behind a line; ahead of it if other code follows on it, which may need what is imported."""
+def _after(body: Sequence[Statement], place: int, added: list[Statement]) -> list[Statement]:
+    """Statements after a line; before it if other code follows on it, which may need what is imported."""
     if _shares_line(body[place]) and _is_import(body[place]):
         return _before(body, place, added)
     return [*body[: place + 1], *added, *body[place + 1 :]]

@@ -28,7 +28,7 @@ class Rendering:
         self._source = source
         self._file = File(source, fixes)
         module = self._file.module
-        #: The code of what stands in the file, in order: its header, its statements, and what is behind them.
+        #: The code of what stands in the file, in order: its header, its statements, and what is after them.
         self._parts = _parts(module, {})
         self._known = {key: code for code, key in self._parts}
         self._ends = [0]

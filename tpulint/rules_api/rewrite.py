@@ -53,7 +53,7 @@ class Rewriting(Namespace):
         return next(one for one in numbered(name) if one not in used)
 
     def operand(self, node: ast.expr) -> str:
-        """The source of an expression, in parentheses where an attribute behind it would split it."""
+        """The source of an expression, in parentheses where an attribute after it would split it."""
         tight = isinstance(node, ast.Name | ast.Attribute | ast.Call | ast.Subscript)
         return self._text(node) if tight else f"({self._text(node)})"
 
@@ -104,7 +104,7 @@ class Rewriting(Namespace):
         return self._rewrite(node, Kind.REPLACE, code, *(["bare"] if bare else []))
 
     def wrap(self, node: ast.expr, before: str, after: str) -> Rewrite:
-        """Put code before and behind an expression, which other rewrites may change still."""
+        """Put code before and after an expression, which other rewrites may change still."""
         return self._rewrite(node, Kind.WRAP, before, after)
 
     def reduce(self, node: ast.expr, part: ast.expr) -> Rewrite:
@@ -116,7 +116,7 @@ class Rewriting(Namespace):
         return self._rewrite(node, Kind.RENAME, name)
 
     def add_argument(self, call: ast.Call, code: str, place: int | None = None) -> Rewrite:
-        """Give a call one more argument, behind the others, or at a position among them."""
+        """Give a call one more argument, after the others, or at a position among them."""
         return self._rewrite(call, Kind.ADD_ARGUMENT, code, *([] if place is None else [str(place)]))
 
     def name_argument(self, argument: ast.expr, name: str) -> Rewrite:
@@ -142,18 +142,18 @@ class Rewriting(Namespace):
         return self._rewrite(statement, Kind.INSERT_ABOVE, code)
 
     def insert_after(self, statement: ast.stmt, code: str) -> Rewrite:
-        """Put statements behind another one."""
+        """Put statements after another one."""
         return self._rewrite(statement, Kind.INSERT_AFTER, code)
 
     def replace_run(self, first: ast.stmt, count: int, code: str) -> Rewrite:
-        """Replace a statement, and those behind it in its block, by others."""
+        """Replace a statement, and those after it in its block, by others."""
         return self._rewrite(first, Kind.REPLACE_RUN, code, str(count))
 
     def delete(self, statement: ast.stmt) -> Rewrite:
         """Delete a statement with its line, or put `pass` where its block would be left empty.
 
         A condition that is left with nothing to decide goes, too, and so does a `try` with nothing to try.
-        A comment behind it on the same line goes with it, which makes the fix unsafe.
+        A comment after it on the same line goes with it, which makes the fix unsafe.
         """
         outer = self._module.parent(statement)
         if (
@@ -188,7 +188,7 @@ class Rewriting(Namespace):
         return self._rewrite(statement, Kind.WRAP, header)
 
     def move_out(self, block: ast.With, count: int) -> Rewrite:
-        """Move the last statements of a `with` behind it."""
+        """Move the last statements of a `with` after it."""
         return self._rewrite(block, Kind.MOVE_OUT, str(count))
 
     def add_else(self, statement: ast.If, code: str) -> Rewrite:
@@ -243,7 +243,7 @@ class Rewriting(Namespace):
         return None if missing is None else tuple(map(Import, missing))
 
     def only_without_cuda(self, statement: Import) -> Import:
-        """An import behind the others, where there is no CUDA, above whatever may need torchax."""
+        """An import after the others, where there is no CUDA, above whatever may need torchax."""
         return only_without_cuda(self._module, statement)
 
     # fixes

@@ -42,7 +42,7 @@ def text_lost(source: Source, rewrite: Rewrite) -> str:
 
 
 def _with_comments(source: Source, span: Span) -> str:
-    """The text of an argument, or of an item of a `with`, with the comments above it and after it on its line."""
+    """The text of an argument, or of an item of a `with`, with the comments above it and at its line end."""
     first, last = source.location(span.start).row, source.location(span.end).row
     while first > 1 and source.line(first - 1).lstrip().startswith("#"):
         first -= 1

@@ -37,7 +37,7 @@ class Kind(StrEnum):
     NAME_ARGUMENT = "name argument"
     #: An argument of a call goes; the node is the argument.
     REMOVE_ARGUMENT = "remove argument"
-    #: A statement goes, with its line.
+    #: A statement goes, with its line if it has one to itself.
     DELETE = "delete"
     #: Statements are put before a statement, below its comments.
     INSERT_BEFORE = "insert before"

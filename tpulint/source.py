@@ -110,8 +110,14 @@ class Source:
         return "    "
 
     def ahead_of(self, statement: ast.stmt) -> str:
-        """What stands before a statement on its row: blanks, unless it shares the row with other code."""
-        return self.text[self.line_starts[statement.lineno - 1] : self.span(statement).start]
+        """What stands before a statement on its row: blanks, unless it shares the row with other code.
+
+        A backslash at the end of a row joins it to the next one.
+        """
+        row = statement.lineno
+        while row > 1 and (before := self.line(row - 1)).endswith("\\") and "#" not in before:
+            row -= 1
+        return self.text[self.line_starts[row - 1] : self.span(statement).start]
 
     def shares_row(self, statement: ast.stmt) -> bool:
         """Whether other code stands on the rows of a statement, ahead of it or behind a semicolon."""

@@ -11,11 +11,12 @@ import libcst as cst
 
 from tpulint.finding import Fix
 from tpulint.plan import INSERTS, Kind, NodePath, Rewrite
-from tpulint.rewrite.blocks import Planned, lines_of, rebuilt
-from tpulint.rewrite.code import Reader, Statement, UnwritableError, as_statement
+from tpulint.rewrite.blocks import Planned, rebuilt
+from tpulint.rewrite.code import Reader, Statement, Statements, UnwritableError, as_statement, fits_on_line
 from tpulint.rewrite.expressions import chosen, rewritten, without_arguments, without_items
 from tpulint.rewrite.imports import with_imports
 from tpulint.rewrite.locate import Chain, NotLocatedError, locate
+from tpulint.rewrite.shared_line import lines_of, on_one_line, on_own_lines
 from tpulint.rewrite.tree import RefusedError, Tree
 from tpulint.source import Source
 
@@ -34,14 +35,14 @@ _STATEMENTS = frozenset(
 )
 _WITHOUT_CODE = frozenset({Kind.NAME_ARGUMENT, Kind.REMOVE_ARGUMENT, Kind.REMOVE_DECORATOR})
 #: Rewrites of a statement that shares its line.
-_BESIDE = frozenset({Kind.INSERT_AFTER, Kind.INSERT_BEFORE, Kind.REPLACE})
+_BESIDE = frozenset({Kind.DELETE, Kind.INSERT_AFTER, Kind.INSERT_BEFORE, Kind.REPLACE})
 
 
 #: Why a rewrite is not carried out; LibCST refuses nodes that Python would.
 _NOT_POSSIBLE = (NotLocatedError, UnwritableError, cst.CSTValidationError)
 
 
-#: A statement put beside another one: the identity of that one, and the margin of the line.
+#: A rewrite of a statement on the line of a header: the identity of the statement, and the line's margin.
 _Beside: TypeAlias = tuple[int, Rewrite, str]
 
 
@@ -125,7 +126,7 @@ class _Rewriter(cst.CSTTransformer):
         #: By the identity of a block and that of a line in it.
         self._blocks: dict[int, dict[int, list[Planned]]] = defaultdict(lambda: defaultdict(list))
         self._margins: dict[int, str] = {}
-        #: Statements put beside others on the line of a header, by the identity of their block.
+        #: Rewrites of statements on the line of a header, by the identity of their block.
         self._beside: dict[int, list[_Beside]] = defaultdict(list)
         #: Blocks on the line of their header whose statements get lines of their own.
         self._split: set[int] = set()
@@ -189,21 +190,18 @@ class _Rewriter(cst.CSTTransformer):
             return
         if kind is Kind.REPLACE_RUN:
             self._lines_of(rewrite, chain)
-        elif not _is_in_lines(chain):
-            small = kind in _BESIDE and isinstance(statement, cst.BaseSmallStatement)
-            if not small and not (kind in INSERTS and shares_line):
-                raise NotLocatedError("a statement that shares its line")
+        elif not _is_in_lines(chain) and not (
+            isinstance(statement, cst.BaseSmallStatement)
+            and (kind in _BESIDE or (kind in INSERTS and shares_line))
+        ):
+            raise NotLocatedError("a statement that shares its line")
         if kind is Kind.KEEP_IF:
             self._reader.expression(rewrite.code[0], "")
             return
         if not rewrite.code:
             return
         code = f"{rewrite.code[0]} pass" if kind is Kind.WRAP else rewrite.code[0]
-        body = self._reader.statements(code, margin).body
-        is_beside = kind in _BESIDE and not _is_in_lines(chain)
-        if kind in INSERTS and shares_line:
-            is_beside = False  # all that share the line get lines of their own
-        if not body or (is_beside and not _is_simple(body)):
+        if not self._reader.statements(code, margin).body:
             raise UnwritableError(rewrite.code[0])
 
     def _register(self, rewrite: Rewrite, chain: Chain, node: ast.AST, margin: str) -> None:
@@ -236,7 +234,7 @@ class _Rewriter(cst.CSTTransformer):
             self._margins[id(block)] = margin
             self._mark(chain[: len(chain) + place])
             return
-        if is_statement and kind in (Kind.INSERT_AFTER, Kind.INSERT_BEFORE):
+        if is_statement and not (rewrite.code and self._is_one_for_one(rewrite, margin)):
             holder: Any = chain[-2]
             if isinstance(holder, cst.SimpleStatementLine):
                 number = next(i for i, one in enumerate(holder.body) if one is chain[-1])
@@ -259,6 +257,14 @@ class _Rewriter(cst.CSTTransformer):
         else:
             self._nodes[id(chain[-1])].append((rewrite, node, margin))
         self._mark(chain)
+
+    def _is_one_for_one(self, rewrite: Rewrite, margin: str) -> bool:
+        """Whether one simple statement replaces another."""
+        code = self._reader.statements(rewrite.code[0], margin)
+        if rewrite.kind is not Kind.REPLACE or not fits_on_line(code):
+            return False
+        [line] = code.body
+        return isinstance(line, cst.SimpleStatementLine) and len(line.body) == 1
 
     def _lines_of(self, rewrite: Rewrite, chain: Chain) -> int:
         """How many lines and compound statements a run of statements has to itself."""
@@ -312,25 +318,18 @@ class _Rewriter(cst.CSTTransformer):
             updated_node = rebuilt(original_node, updated_node, lines, self._margins[key], self._reader)
         return updated_node
 
-    def _with_beside(self, original: Any, updated: Any, added: Sequence[_Beside]) -> Any:
-        """A block on the line of its header with more statements before or after its own."""
-        body: list[cst.BaseSmallStatement] = []
-        for old, new in zip(original.body, updated.body, strict=True):
-            here = [(rewrite, margin) for place, rewrite, margin in added if place == id(old)]
-            before = [one for one in here if one[0].kind is not Kind.INSERT_AFTER]
-            after = [one for one in here if one[0].kind is Kind.INSERT_AFTER]
-            body += [one for rewrite, margin in before for one in self._small(rewrite, margin)]
-            body.append(new)
-            body += [one for rewrite, margin in after for one in self._small(rewrite, margin)]
-        return updated.with_changes(
-            body=[one.with_changes(semicolon=cst.MaybeSentinel.DEFAULT) for one in body]
-        )
-
-    def _small(self, rewrite: Rewrite, margin: str) -> Sequence[cst.BaseSmallStatement]:
-        [line] = self._reader.statements(rewrite.code[0], margin).body
-        if not isinstance(line, cst.SimpleStatementLine):
-            raise UnwritableError(rewrite.code[0])
-        return line.body
+    def _with_beside(self, original: Any, updated: Any, planned: Sequence[_Beside]) -> Any:
+        """A block on the line of its header after rewrites; it gets its own lines where they do not fit."""
+        numbers = {id(one): number for number, one in enumerate(original.body)}
+        changes: dict[int, list[tuple[Kind, Statements]]] = defaultdict(list)
+        for key, rewrite, margin in planned:
+            code = self._reader.statements(rewrite.code[0], margin) if rewrite.code else Statements([], [])
+            changes[numbers[key]].append((rewrite.kind, code))
+        small = on_one_line(updated.body, changes)
+        if small is None:
+            body, rest = on_own_lines(updated.body, changes, updated.trailing_whitespace)
+            return cst.IndentedBlock(body, footer=rest)
+        return updated.with_changes(body=small or [cst.Pass()])
 
     def _rewritten(self, original: Any, updated: Any, rewrite: Rewrite, node: ast.AST, margin: str) -> Any:
         kind, code = rewrite.kind, rewrite.code
@@ -356,11 +355,6 @@ class _Rewriter(cst.CSTTransformer):
             block = self._reader.statements(code[0], f"{margin}{step}")
             return updated.with_changes(orelse=cst.Else(cst.IndentedBlock(block.body)))
         return rewritten(updated, node, rewrite, margin, self._reader)
-
-
-def _is_simple(body: Sequence[Statement]) -> bool:
-    """Whether statements fit on a line with others."""
-    return len(body) == 1 and isinstance(body[0], cst.SimpleStatementLine)
 
 
 def _is_in_lines(chain: Chain) -> bool:

@@ -15,12 +15,13 @@ from tpulint.rewrite.code import (
     Statement,
     Statements,
     as_statement,
-    fits_on_line,
+    joined,
     tail_of,
     with_tail,
 )
 from tpulint.rewrite.gaps import has_comment, joined_gaps
 from tpulint.rewrite.locate import NotLocatedError
+from tpulint.rewrite.shared_line import lines_of, on_one_line, on_own_lines
 
 _Lines = list[cst.EmptyLine]
 
@@ -89,8 +90,8 @@ class _Rewritten:
         self._instead: list[Statement] = [line]
         self._after: list[Statements] = []
         self._rest: _Lines = []
-        #: What is put before and after the statements that share the line, by their number.
-        self._between: dict[int, tuple[list[Statements], list[Statements]]] = {}
+        #: What becomes of the statements that share the line, by their number.
+        self._shared: dict[int, list[tuple[Kind, Statements]]] = {}
 
     def take(self, planned: Planned) -> int:
         """Carry one rewrite out; gives how many of the following statements go with this one."""
@@ -104,8 +105,7 @@ class _Rewritten:
         elif rewrite.code and rewrite.kind is not Kind.KEEP_IF:
             code = self._reader.statements(rewrite.code[0], self._margin)
         if planned.number is not None:
-            before, after = self._between.setdefault(planned.number, ([], []))
-            (after if rewrite.kind is Kind.INSERT_AFTER else before).append(code)
+            self._shared.setdefault(planned.number, []).append((rewrite.kind, code))
             return 0
         match rewrite.kind:
             case Kind.WRAP:
@@ -153,62 +153,39 @@ class _Rewritten:
         self._rest = code.after
         return planned.count - 1
 
-    def _beside(self) -> None:
-        """Put statements between those that share the line; where they do not fit, each gets a line."""
-        none: tuple[list[Statements], list[Statements]] = ([], [])
-        rows = [
-            (*before, Statements([row], []), *after)
-            for number, row in enumerate(split(self._line))
-            for before, after in [self._between.get(number, none)]
-        ]
-        parts = [part for row in rows for part in row]
-        added = [part for pair in self._between.values() for side in pair for part in side]
-        if all(map(fits_on_line, added)):
-            small = [one for part in parts for line in part.body for one in getattr(line, "body")]  # noqa: B009
-            self._instead = [
-                self._line.with_changes(
-                    body=[one.with_changes(semicolon=cst.MaybeSentinel.DEFAULT) for one in small],
-                    leading_lines=[],
-                )
-            ]
-            return
-        body: list[Statement] = []
-        rest: _Lines = []
-        for part in parts:
-            body, rest = _joined(body, rest, part.body, part.after)
-        self._instead, self._rest = body, rest
+    def _share_line(self) -> None:
+        """Rewrite statements that share the line; where they do not fit on it, each gets one."""
+        assert isinstance(self._line, cst.SimpleStatementLine)
+        tail = self._line.trailing_whitespace
+        small = on_one_line(self._line.body, self._shared)
+        if small is None:
+            self._instead, self._rest = on_own_lines(self._line.body, self._shared, tail)
+        elif small:
+            self._instead = [self._line.with_changes(body=small, leading_lines=[])]
+        else:
+            self._instead = []
+            self._rest = [cst.EmptyLine(comment=tail.comment)] if tail.comment is not None else []
 
     def result(self) -> tuple[list[Statement], _Lines]:
         """The statements that are here now, and lines to put above the next one."""
-        if self._between:
-            self._beside()
+        if self._shared:
+            self._share_line()
         lead = self._lead
         close = _comments_from(lead) if self._above else len(lead)
         body: list[Statement] = []
         rest: _Lines = lead[:close]
         for part in self._above:
-            body, rest = _joined(body, rest, part.body, part.after)
+            body, rest = joined(body, rest, part.body, part.after)
         rest = [*rest, *lead[close:]]
         for part in self._before:
-            body, rest = _joined(body, rest, part.body, part.after)
+            body, rest = joined(body, rest, part.body, part.after)
         if self._test:
             self._instead = [_chosen(self._was, self._instead, self._reader.expression(self._test, ""))]
         plain = [one.with_changes(leading_lines=[]) if one is self._line else one for one in self._instead]
-        body, rest = _joined(body, rest, plain, self._rest)
+        body, rest = joined(body, rest, plain, self._rest)
         for part in self._after:
-            body, rest = _joined(body, rest, part.body, part.after)
+            body, rest = joined(body, rest, part.body, part.after)
         return body, rest
-
-
-def _joined(
-    body: list[Statement], above: _Lines, more: Sequence[Statement], after: Sequence[cst.EmptyLine]
-) -> tuple[list[Statement], _Lines]:
-    """Statements with more of them at the end, and the lines that stand after those."""
-    if not more:
-        return body, [*above, *after]
-    first, *others = more
-    first = first.with_changes(leading_lines=[*above, *first.leading_lines])
-    return [*body, first, *others], list(after)
 
 
 def _comments_from(lines: _Lines) -> int:
@@ -229,14 +206,6 @@ def split(line: Statement) -> list[Statement]:
     """A line for each statement of a line."""
     assert isinstance(line, cst.SimpleStatementLine)
     return lines_of(line.body, line.trailing_whitespace)
-
-
-def lines_of(statements: Sequence[cst.BaseSmallStatement], tail: cst.TrailingWhitespace) -> list[Statement]:
-    """A line for each of some small statements, the last one ending as they did."""
-    lines: list[Statement] = [
-        cst.SimpleStatementLine([one.with_changes(semicolon=cst.MaybeSentinel.DEFAULT)]) for one in statements
-    ]
-    return with_tail(lines, tail)
 
 
 def _shortened(statement: Statement, count: int) -> list[Statement]:

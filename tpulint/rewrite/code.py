@@ -116,6 +116,20 @@ def fits_on_line(statements: Statements) -> bool:
     return is_simple and not (others or statements.after or line.leading_lines)
 
 
+def joined(
+    body: list[Statement],
+    above: list[cst.EmptyLine],
+    more: Sequence[Statement],
+    after: Sequence[cst.EmptyLine],
+) -> tuple[list[Statement], list[cst.EmptyLine]]:
+    """Statements with more of them at the end, and the lines that stand after those."""
+    if not more:
+        return body, [*above, *after]
+    first, *others = more
+    first = first.with_changes(leading_lines=[*above, *first.leading_lines])
+    return [*body, first, *others], list(after)
+
+
 def with_tail(statements: Sequence[Statement], tail: cst.TrailingWhitespace) -> list[Statement]:
     """Statements, the last line ending as another one did: with its comment."""
     *ahead, last = statements

@@ -150,7 +150,7 @@ class Rewriting(Namespace):
         return self._rewrite(first, Kind.REPLACE_RUN, code, str(count))
 
     def delete(self, statement: ast.stmt) -> Rewrite:
-        """Delete a statement with its line, or put `pass` where its block would be left empty.
+        """Delete a statement, with its line if it is alone there; put `pass` in a block left empty.
 
         A condition that is left with nothing to decide goes, too, and so does a `try` with nothing to try.
         A comment after it on the same line goes with it, which makes the fix unsafe.
@@ -171,7 +171,7 @@ class Rewriting(Namespace):
             [value for value in vars(outer).values() if isinstance(value, list)] if outer is not None else []
         )
         is_alone = any(statement in block and len(block) == 1 for block in blocks)
-        if (is_alone and not isinstance(outer, ast.Module)) or self._module.source.shares_row(statement):
+        if is_alone and not isinstance(outer, ast.Module):
             return self.replace(statement, "pass")
         return self._rewrite(statement, Kind.DELETE)
 

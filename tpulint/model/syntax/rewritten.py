@@ -17,6 +17,8 @@ def text_lost(source: Source, rewrite: Rewrite) -> str:
             return _text(source, source.span(node))
         case Kind.REMOVE_ARGUMENT if isinstance(node, ast.expr | ast.keyword):
             return _with_comments(source, source.span(node))
+        case Kind.DELETE if isinstance(node, ast.stmt) and source.shares_row(node):
+            return _text(source, source.span(node))
         case Kind.DELETE if isinstance(node, ast.stmt):
             span = source.span(node)
             row = source.location(span.end).row

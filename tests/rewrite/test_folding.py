@@ -67,3 +67,12 @@ def test_blocks_of_a_try_are_folded_in_the_order_of_the_text() -> None:
     )
     source = Source("file.py", text)
     assert text.replace("g(x)", "h(x)") == applied(source, planned(source, "g(x)", Kind.REPLACE, "h(x)"))
+
+
+def test_comments_at_the_end_of_the_last_function_stay() -> None:
+    text = (
+        "x = g(1)\n\ndef f(x):\n    a = x\n    b = a\n    if b:\n        a = b\n"
+        "        # one\n        # two\n"
+    )
+    source = Source("file.py", text)
+    assert text.replace("g(1)", "h(1)") == applied(source, planned(source, "g(1)", Kind.REPLACE, "h(1)"))

@@ -141,7 +141,7 @@ class _Unneeded:
         if self._is_deep and is_too_deep(node):
             return True
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            return (node.end_lineno or 0) - first_row(node) >= _LEAST_ROWS
+            return (node.end_lineno or 0) - first_row(node) >= _LEAST_ROWS and not self._has_footer(node)
         # Names that imports bind, and whether a string comes first, matter to what is put beside them.
         is_string = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
         if not is_in_function or is_string or isinstance(node, ast.Import | ast.ImportFrom):

@@ -65,10 +65,12 @@ def former_names() -> Mapping[str, str]:
 
 
 def _package_rules(name: str) -> list[Rule]:
+    at = name
     try:
         package = importlib.import_module(name)
         found = []
         for module in pkgutil.walk_packages(getattr(package, "__path__", []), f"{name}."):
+            at = module.name
             if not module.ispkg:
                 rule = getattr(importlib.import_module(module.name), "rule", None)
                 if isinstance(rule, Rule):
@@ -79,5 +81,5 @@ def _package_rules(name: str) -> list[Rule]:
         return found
     except Exception as error:  # a third party's package may fail in any way
         raise RegistryError(
-            f"the rules of `{name}` cannot be loaded: {type(error).__name__}: {error}"
+            f"the rules of `{at}` cannot be loaded: {type(error).__name__}: {error}"
         ) from error

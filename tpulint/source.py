@@ -212,3 +212,16 @@ def decorators(node: ast.AST) -> list[ast.expr]:
     """The decorators of a function or class; none of anything else."""
     found: list[ast.expr] = node.__dict__.get("decorator_list", [])
     return found
+
+
+def require_ast(node: object) -> None:
+    """Refuse what is no node of `ast`.
+
+    Raises:
+        TypeError: for a node of LibCST or anything else.
+    """
+    if not isinstance(node, ast.AST):
+        name = f"{type(node).__module__.partition('.')[0]}.{type(node).__name__}"
+        raise TypeError(
+            f"a node of `ast` is wanted, not `{name}`; `ctx.node(...)` gives that of a LibCST node"
+        )

@@ -70,6 +70,11 @@ def replaces_given(call: Any, ctx: Context) -> Iterator[Finding]:
     yield ctx.finding(ctx.node(call), "found", ctx.rewrite.fix("fix", ctx.rewrite.replace(call, "even()")))
 
 
+def looks_around_given(call: Any, ctx: Context) -> Iterator[Finding]:
+    if not ctx.devices.only_with_cuda(call):
+        yield ctx.finding(ctx.node(call), "found")
+
+
 def node_of_ast(call: Any, ctx: Context) -> Iterator[Finding]:
     yield ctx.finding(ctx.node(call), "found")
 
@@ -103,6 +108,10 @@ OF_LIBCST = "a node of `ast` is wanted, not `libcst.{}`; `ctx.node(...)` gives t
         (with_handler(names_given, CALL), f"failed at line 1: TypeError: {OF_LIBCST.format('Name')}"),
         (with_handler(infers_given, CALL), f"failed at line 1: TypeError: {OF_LIBCST.format('Call')}"),
         (with_handler(replaces_given, CALL), f"failed at line 1: TypeError: {OF_LIBCST.format('Call')}"),
+        (
+            with_handler(looks_around_given, CALL),
+            f"failed at line 1: TypeError: {OF_LIBCST.format('Call')}",
+        ),
         (
             with_handler(node_of_ast),
             "failed at line 1: TypeError: `ctx.node` takes nodes of LibCST, which handl",

@@ -14,12 +14,11 @@ from tpulint.model.values.pending import body_around
 from tpulint.rules_api.devices import Devices
 from tpulint.rules_api.fixes import one_line, within_formatted
 from tpulint.rules_api.names import Names
-from tpulint.rules_api.namespace import of_ast
 from tpulint.rules_api.program import Program
 from tpulint.rules_api.rewrite import Rewriting
 from tpulint.rules_api.trace import Trace
 from tpulint.rules_api.types import Types
-from tpulint.source import Source
+from tpulint.source import Source, require_ast
 
 if TYPE_CHECKING:
     from tpulint.rewrite.tree import Tree
@@ -123,7 +122,7 @@ class Context:
 
     def span(self, node: ast.expr | ast.stmt | ast.keyword) -> Span:
         """The characters of a node."""
-        of_ast(node)
+        require_ast(node)
         return self._module.source.span(node)
 
     def text(self, node: ast.expr | ast.stmt) -> str:
@@ -196,7 +195,7 @@ class Context:
         Raises:
             TypeError: for a node of LibCST, and for a fix that is not one of `ctx.rewrite.fix`.
         """
-        of_ast(node)
+        require_ast(node)
         span = self.span(node)
         formatted = [outer for outer in self.ancestors(node) if isinstance(outer, ast.JoinedStr)]
         if formatted:

@@ -13,7 +13,8 @@ from tpulint.model.syntax.imports import first_import
 from tpulint.model.training.called import is_decorated, own_function
 from tpulint.model.values.at_hand import names_at_hand
 from tpulint.model.values.kinds import Kind
-from tpulint.rules_api.namespace import Namespace, of_ast
+from tpulint.rules_api.namespace import Namespace
+from tpulint.source import require_ast
 
 
 class Names(Namespace):
@@ -27,7 +28,7 @@ class Names(Namespace):
         """The qualified name of a plain or dotted name, such as `torch.cuda.synchronize`."""
         name = self._module.names.qualified(node, self.scope)
         if name is None:
-            of_ast(node)
+            require_ast(node)
             return None
         return self._module.project.resolve(name)
 

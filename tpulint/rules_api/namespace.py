@@ -9,21 +9,9 @@ from typing import TypeVar
 from tpulint.finding import Span
 from tpulint.model.module import Module
 from tpulint.model.names.scopes import Scope
+from tpulint.source import require_ast
 
 _T = TypeVar("_T")
-
-
-def of_ast(node: object) -> None:
-    """Refuse what is no node of `ast`.
-
-    Raises:
-        TypeError: for a node of LibCST or anything else.
-    """
-    if not isinstance(node, ast.AST):
-        name = f"{type(node).__module__.partition('.')[0]}.{type(node).__name__}"
-        raise TypeError(
-            f"a node of `ast` is wanted, not `{name}`; `ctx.node(...)` gives that of a LibCST node"
-        )
 
 
 class Namespace:
@@ -43,7 +31,7 @@ class Namespace:
         return result
 
     def _span(self, node: ast.expr | ast.stmt | ast.keyword) -> Span:
-        of_ast(node)
+        require_ast(node)
         return self._module.source.span(node)
 
     def _text(self, node: ast.expr | ast.stmt) -> str:

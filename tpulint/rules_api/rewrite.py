@@ -19,7 +19,8 @@ from tpulint.model.values.kinds import Tensor
 from tpulint.model.values.uses import in_place_of_number
 from tpulint.plan import Change, Import, Kind, NodePath, Rewrite, path_of
 from tpulint.rules_api.fixes import assembled, one_line
-from tpulint.rules_api.namespace import Namespace, of_ast
+from tpulint.rules_api.namespace import Namespace
+from tpulint.source import require_ast
 
 _Node = ast.expr | ast.stmt | ast.keyword
 
@@ -311,7 +312,7 @@ class Rewriting(Namespace):
                     yield call
 
     def _path(self, node: ast.AST) -> NodePath:
-        of_ast(node)
+        require_ast(node)
         return path_of(node, self._module.parent)
 
     def _rewrite(self, node: ast.AST, kind: Kind, *code: str) -> Rewrite:

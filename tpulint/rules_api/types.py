@@ -19,7 +19,8 @@ from tpulint.model.values.uses import (
     serves_as_tensor,
 )
 from tpulint.model.values.views import Copied, is_shared, is_slice, lost_write, read_after, value_of
-from tpulint.rules_api.namespace import Namespace, of_ast
+from tpulint.rules_api.namespace import Namespace
+from tpulint.source import require_ast
 
 
 class Types(Namespace):
@@ -29,7 +30,7 @@ class Types(Namespace):
 
     def of(self, node: ast.expr) -> Kind:
         """The inferred type of an expression."""
-        of_ast(node)
+        require_ast(node)
         return self._module.kind(node, self.scope)
 
     def is_reached(self, node: ast.expr) -> bool:

@@ -6,7 +6,7 @@ import ast
 from bisect import bisect_left, bisect_right
 from typing import Any
 
-from tpulint.source import first_row
+from tpulint.source import first_row, require_ast
 
 #: What a node holds besides other nodes, and nodes that only say how it is meant.
 _ATOMS = frozenset({str, int, float, complex, bool, bytes, type(None), type(...)}).union(
@@ -36,9 +36,14 @@ class Parents:
         self._seen: set[int] = set()
 
     def of(self, node: ast.AST) -> ast.AST | None:
-        """The node around a node; None for the tree itself."""
+        """The node around a node; None for the tree itself.
+
+        Raises:
+            TypeError: for a node of LibCST, and what else is no node of `ast`.
+        """
         found = self._found.get(id(node))
         if found is None and not self._is_whole and node is not self._tree:
+            require_ast(node)
             self._look_near(node)
             found = self._found.get(id(node))
             if found is None:  # its row is not that of its statement, as in some f-strings

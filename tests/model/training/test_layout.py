@@ -27,6 +27,11 @@ FindStatement = Callable[..., tuple[ast.stmt, Scope]]
         ("for b in a:\n    b = 1; loss = f(b)\n", "for b in a:\n    b = 1\n    loss = f(b)\n"),
         ("a = 1; loss = f(\n    a)\n", "a = 1\nloss = f(\n    a)\n"),
         ("try: b = 1\nfinally: loss = f(a)\n", "try: b = 1\nfinally:\n    loss = f(a)\n"),
+        ("a = 1; \\\n  loss = f(a)\n", "a = 1\nloss = f(a)\n"),
+        ("loss = f(a); \\\n  a = 1\n", "loss = f(a)\na = 1\n"),
+        ("a = 1; \\\n  loss = f(a); \\\n  b = 2\n", "a = 1\nloss = f(a)\nb = 2\n"),
+        ("if a: \\\n  loss = f(a)\n", "if a:\n    loss = f(a)\n"),
+        ("if a: b = 1; \\\n  loss = f(a)\n", "if a:\n    b = 1\n    loss = f(a)\n"),
     ],
 )
 def test_statements_get_rows_of_their_own(
@@ -41,11 +46,6 @@ def test_statements_get_rows_of_their_own(
 @pytest.mark.parametrize("text", ["loss = f(a)\n", "a = 1\nloss = f(a)\n", "a = 1; b = 2\nloss = f(a)\n"])
 def test_statements_that_share_no_row_stay(parse: Parse, find_statement: FindStatement, text: str) -> None:
     module = parse(text)
-    assert put_apart(module, [find_statement(module, "loss")[0]]) is None
-
-
-def test_a_statement_behind_a_backslash_stays(parse: Parse, find_statement: FindStatement) -> None:
-    module = parse("if a: \\\n  loss = f(a)\n")
     assert put_apart(module, [find_statement(module, "loss")[0]]) is None
 
 

@@ -40,6 +40,7 @@ def _sharing(module: ParsedFile, block: list[ast.stmt], rows: set[int]) -> Itera
         return
     told: int | None = None
     for one, other in pairwise(block):
-        if one.end_lineno == other.lineno and other.lineno in rows and told != other.lineno:
+        is_asked = not rows.isdisjoint((one.end_lineno, other.lineno))
+        if is_asked and told != other.lineno and module.source.ahead_of(other).strip():
             told = other.lineno
             yield one

@@ -13,7 +13,7 @@ import torch
 import torch.distributed as dist
 from torch import nn
 from torchax_compat import differentiable, single_process
-from torchax_compat.distributed import collectives
+from torchax_compat.distributed import local_collectives
 
 
 def test_what_is_summed_or_sent_in_one_process_is_what_it_was() -> None:
@@ -54,7 +54,7 @@ def test_several_processes_reduce_and_wait(monkeypatch: pytest.MonkeyPatch) -> N
     dist.all_reduce(x)
     dist.barrier()
     assert [1.0, 1.0] == x.tolist()
-    assert isinstance(dist.broadcast(x, 0, async_op=True), collectives._Done)
+    assert isinstance(dist.broadcast(x, 0, async_op=True), local_collectives.Done)
 
 
 def test_undivided_modules_are_called_as_they_are() -> None:

@@ -53,6 +53,8 @@ pack_padded_sequence, pad_packed_sequence = (
     torch._VF._pad_packed_sequence,
 )
 
+#: Creates a tensor of a subclass without elements.
+make_wrapper_subclass = torch.Tensor._make_wrapper_subclass
 #: Whether a `torch.autograd.Function` has a `setup_context` of its own.
 is_setup_context_defined = function._is_setup_context_defined
 #: The gradient hooks of a module: the full ones, and the others.
@@ -107,3 +109,10 @@ def exchange_worker_info(info: Any) -> Any:
     before = _utils.worker._worker_info
     _utils.worker._worker_info = info
     return before
+
+
+def fake_store() -> Any:
+    """The store of a process group whose other ranks do not exist; its backend is `"fake"`."""
+    from torch.testing._internal.distributed.fake_pg import FakeStore  # imports much
+
+    return FakeStore()

@@ -26,6 +26,7 @@ from ..jit import (
     tensor_objects,
     trace,
 )
+from ..ranks import local_tensor
 from ..tensor import arrays, lazy_modules
 from . import answered_calls, frozen_parameters, higher_order, recording, specialization
 
@@ -43,10 +44,13 @@ class CompiledFunction:
         self.records = tensor_objects.Records(is_on=compiled)
         self.calls = answered_calls.AnsweredCalls(self)
         self.is_compiled, self.is_recorded = compiled, False
+        self.mapped: Any = None  # the function of the tensors of all ranks
         self.thawed: set[int] = set()  # the `id`s of parameters whose `requires_grad` it enables
 
     def __call__(self, *plain_args: Any, **plain_kwargs: Any) -> Any:
         """Call the function: the compiled version for these arguments, which is made if there is none."""
+        if local_tensor.are_among((plain_args, plain_kwargs)):
+            return local_tensor.CALLS["function"](self, plain_args, plain_kwargs)
         args, kwargs = self.records.taken(plain_args, plain_kwargs)
         leaves, tree = pytree.tree_flatten((args, kwargs))
         modules, others = reachable_modules.modules_and_tensors(self.function, leaves)
@@ -89,7 +93,7 @@ class CompiledFunction:
         key = (plain, *((one.shape, one.dtype) for one in tensors))
         note = functools.partial(self.compilations.note, plain, args, kwargs)
         make = functools.partial(
-            specialization.Specialization, self, leaves, tree, modules, parameters, with_gradient, places
+            self.specialize, self, leaves, tree, modules, parameters, with_gradient, places
         )
         try:
             result, changed = self.calls.result(key, make, given, note)
@@ -119,6 +123,10 @@ class CompiledFunction:
         argument_copies.write_back(copies)
         output_containers.apply(changed, (plain_args, plain_kwargs))
         return output_containers.with_arguments(result, (plain_args, plain_kwargs))
+
+    def specialize(self, *args: Any) -> Any:
+        """A compiled version for some arguments."""
+        return specialization.Specialization(*args)
 
     def stop_compiling(self, why: str) -> None:
         """Run call by call from now on, and warn that this is slower."""

@@ -22,6 +22,7 @@ from torchax.tensor import Tensor
 from torchax.view import View
 
 from ..adapters.torch_internals import disable_current_modes, fetch_items, pytree
+from ..distributed import local_loading
 from ..jit import random_states
 from ..patches.declarations import TORCH, patch
 
@@ -93,6 +94,8 @@ def _iterated(loader: Any) -> Any:
     """`DataLoader.__iter__`."""
     loader.pin_memory = False
     with torch.device(_HOST):
+        if local_loading.is_distributed(loader):
+            return local_loading.batches(loader, _iterate)
         return _iterate(loader)
 
 

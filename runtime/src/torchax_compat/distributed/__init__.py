@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
+from ..ranks import one_rank_per_device
 from .batch_sharding import shard_batches
 from .wrapping import single_process
 
-__all__ = ["shard_batches", "single_process"]
+__all__ = ["one_rank_per_device", "shard_batches", "single_process"]

@@ -16,8 +16,10 @@ from torch import distributed
 from torchax.tensor import Tensor
 from torchax.view import View
 
+from .. import ranks
 from ..adapters.torch_internals import disable_current_modes, pytree
 from ..patches.declarations import TORCH, patch
+from . import local_collectives
 
 #: Operations that do not change the tensors of a single process.
 _IN_PLACE = ("all_reduce", "broadcast", "reduce")
@@ -26,16 +28,6 @@ _GATHERING = (
     *("reduce_scatter", "reduce_scatter_tensor"),
 )
 _OF_OBJECTS = ("all_gather_object", "broadcast_object_list", "gather_object", "scatter_object_list")
-
-
-class _Done:
-    """The result of an operation with `async_op=True`: it is complete."""
-
-    def wait(self, *_args: Any) -> bool:
-        return True
-
-    def is_completed(self) -> bool:
-        return True
 
 
 def _through_host(function: Callable[..., Any]) -> Any:
@@ -56,7 +48,7 @@ def _through_host(function: Callable[..., Any]) -> Any:
         with torch.no_grad():
             for i in changed:
                 leaves[i].copy_(copies[i])
-        return None if waits else _Done()
+        return None if waits else local_collectives.Done()
 
     return run
 
@@ -68,7 +60,7 @@ def _alone(function: Callable[..., Any]) -> Any:
     def run(*args: Any, **kwargs: Any) -> Any:
         if distributed.is_initialized() and distributed.get_world_size(kwargs.get("group")) > 1:
             return function(*args, **kwargs)
-        return _Done() if kwargs.get("async_op") else None
+        return local_collectives.Done() if kwargs.get("async_op") else None
 
     return run
 
@@ -88,7 +80,22 @@ def _wait_for_all(group: Any = None, **_kwargs: Any) -> None:
         _reduce(torch.zeros(1), group=group)
 
 
+def _of_ranks(name: str, function: Callable[..., Any]) -> Any:
+    """A collective of the ranks of this process, where each device stands for a rank."""
+
+    @functools.wraps(function)
+    def run(*args: Any, **kwargs: Any) -> Any:
+        if not ranks.are_on():
+            return function(*args, **kwargs)
+        if name not in local_collectives.COLLECTIVES:
+            raise NotImplementedError(f"`{name}` between the ranks of one process")
+        return local_collectives.COLLECTIVES[name](*args, **kwargs)
+
+    return run
+
+
 def _replace(name: str, function: Callable[..., Any], why: str) -> None:
+    function = _of_ranks(name, function)
     for module in (distributed, distributed.distributed_c10d):
         if hasattr(module, name):
             target = f"{module.__name__}:{name}"

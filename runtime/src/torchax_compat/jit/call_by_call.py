@@ -26,6 +26,7 @@ from torchax.view import View
 from ..adapters.torch_internals import function_modes, pytree
 from ..autograd import frozen_parameters, gradient_hooks, higher_order, no_grad, requires_grad
 from ..patches.declarations import TORCH, patch
+from ..ranks import local_tensor
 from ..tensor import arrays, memory_format, module_to
 from . import (
     active_programs,
@@ -64,6 +65,8 @@ _functions: dict[Any, program.Program] = {}  # the compiled versions of torch fu
 )
 def call_module(module: torch.nn.Module, *args: Any, **kwargs: Any) -> Any:
     """`Module.__call__`."""
+    if local_tensor.are_among((args, kwargs)):
+        return local_tensor.CALLS["module"](module, args, kwargs)
     programs = active_programs.state.programs
     if programs is None or any(hasattr(mode, "record") for mode in function_modes()):
         return _call(module, *args, **kwargs)

@@ -40,11 +40,16 @@ def of_host(tensor: torch.Tensor) -> Any:
 
     It is not committed to a device: committed arrays, as those from DLPack, would cause a second compilation.
     """
+    numbers = numbers_of_host(tensor)
+    return jax.numpy.asarray(numbers) if numbers.nbytes < _LARGE else jax.device_put(numbers)
+
+
+def numbers_of_host(tensor: torch.Tensor) -> Any:
+    """A NumPy array with a copy of a CPU tensor; a JAX array if NumPy does not have its type."""
     with no_dispatch(), DisableTorchFunction():
         if tensor.dtype not in _NUMBERS or tensor.layout is not torch.strided:
             return mappings.t2j(tensor.clone(), use_dlpack=False)
-        numbers = np.array(tensor.detach().resolve_conj().resolve_neg().numpy())
-    return jax.numpy.asarray(numbers) if numbers.nbytes < _LARGE else jax.device_put(numbers)
+        return np.array(tensor.detach().resolve_conj().resolve_neg().numpy())
 
 
 def on_host(value: Any) -> Any:

@@ -36,6 +36,7 @@ from torchax.tensor import (
 )
 from torchax.view import NarrowInfo, View
 
+from .. import ranks
 from ..adapters.torch_internals import (
     DisableTorchFunction,
     OpOverload,
@@ -47,6 +48,7 @@ from ..adapters.torch_internals import (
 from ..jit import concrete_values, dynamic_slices
 from ..ops import autocast
 from ..patches.declarations import TORCHAX, patch
+from ..ranks import local_calls
 from . import (
     compiled_operations,
     conversions,
@@ -104,6 +106,9 @@ class _OtherError(Exception):
 def _called(mode: Any, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
     """Torch functions, methods and tensor attributes (`__torch_function__`)."""
     environment = mode.env
+    if ranks.are_on() and local_calls.concerns(types, args, kwargs):
+        with mode:
+            return local_calls.result(func, args, kwargs or {})
     if func is torch.Tensor.__getitem__ and isinstance(args[0], (Tensor, View)):
         index = args[1]
         if concrete_values.is_active():

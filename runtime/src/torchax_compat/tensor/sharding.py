@@ -11,11 +11,22 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from . import module_to
 
+_used: int | None = None
+
+
+def use(count: int) -> None:
+    """Lay the mesh over the first devices of this host."""
+    global _used
+    _used = count
+    for function in (mesh, rows, replicated):
+        function.cache_clear()
+
 
 @functools.cache
 def mesh() -> Any:
-    """All devices, as a mesh of one dimension."""
-    return Mesh(np.array(jax.devices()), ("data",))
+    """All devices, or those of `use()`, as a mesh of one dimension."""
+    devices = jax.devices() if _used is None else jax.local_devices()[:_used]
+    return Mesh(np.array(devices), ("data",))
 
 
 @functools.cache
@@ -28,6 +39,11 @@ def rows() -> Any:
 def replicated() -> Any:
     """The sharding of an array that each device has as a whole."""
     return NamedSharding(mesh(), PartitionSpec())
+
+
+def on_all_devices(array: Any) -> Any:
+    """An array of which each device has a copy."""
+    return jax.device_put(array, replicated())
 
 
 def placed(array: Any) -> Any:

@@ -1,0 +1,82 @@
+"""Programs of several processes give the same results as one process with a rank for each device.
+
+The originals run with gloo, one process per rank.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import re
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torchax_compat
+
+PROGRAMS = Path(__file__).parent / "programs"
+NAMES = ("metrics", "accumulated", "by_hand", "different_shapes")
+_NUMBER = re.compile(r"-?\d+\.\d+|-?\d+")
+
+
+def _start(**variables: str) -> subprocess.Popen[str]:
+    source = str(Path(torchax_compat.__file__).parents[1])
+    plain = {"JAX_PLATFORMS": "cpu", "OMP_NUM_THREADS": "1", "PYTHONPATH": source}
+    return subprocess.Popen(
+        [sys.executable, "-W", "ignore", "run.py", *NAMES],
+        cwd=PROGRAMS,
+        env={**os.environ, **plain, **variables},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def _ended(process: subprocess.Popen[str]) -> tuple[dict[str, str], str]:
+    printed, errors = process.communicate(timeout=100)
+    assert process.returncode == 0, errors
+    return json.loads(printed.splitlines()[-1]), errors
+
+
+@functools.cache
+def _of_processes(count: int) -> dict[str, str]:
+    """What rank 0 of several processes printed."""
+    with socket.socket() as one:
+        one.bind(("localhost", 0))
+        port = str(one.getsockname()[1])
+    group = {"MASTER_ADDR": "localhost", "MASTER_PORT": port, "WORLD_SIZE": str(count)}
+    processes = [
+        _start(**group, RANK=str(rank), LOCAL_RANK=str(rank), PROGRAM_DEVICE="cpu") for rank in range(count)
+    ]
+    ended = [_ended(process)[0] for process in processes]
+    return ended[0]
+
+
+@functools.cache
+def _of_devices(count: int) -> tuple[dict[str, str], str]:
+    """What one process with several devices printed, and wrote to stderr."""
+    return _ended(_start(XLA_FLAGS=f"--xla_force_host_platform_device_count={count}", PROGRAM_DEVICE="jax"))
+
+
+@pytest.mark.parametrize("count", [2, 4])
+@pytest.mark.parametrize("name", NAMES)
+def test_devices_compute_what_processes_compute(name: str, count: int) -> None:
+    expected, actual = _of_processes(count)[name], _of_devices(count)[0][name]
+    assert _NUMBER.sub("#", expected) == _NUMBER.sub("#", actual)
+    assert list(map(float, _NUMBER.findall(expected))) == pytest.approx(
+        list(map(float, _NUMBER.findall(actual))), rel=2e-4, abs=2e-4
+    )
+
+
+def test_mesh_is_reported_on_stderr() -> None:
+    expected = (
+        "torchax_compat: data parallelism over 4 cpu devices: mesh (data=4), because one rank for each "
+        "device of this host; each device computes the batch of one rank, parameters and "
+        "optimizer state are replicated"
+    )
+    assert [expected] == [
+        line for line in _of_devices(4)[1].splitlines() if line.startswith("torchax_compat: ")
+    ]

@@ -36,6 +36,9 @@ COMPILE_UPDATE = f"{PACKAGE}.compile_update"
 #: Wraps a module like `DistributedDataParallel`, without distributing it.
 SINGLE_PROCESS = f"{PACKAGE}.single_process"
 
+#: Makes each device a rank of `torch.distributed`.
+ONE_RANK_PER_DEVICE = f"{PACKAGE}.distributed.one_rank_per_device"
+
 #: What the former package called these.
 FORMER_NAMES = {
     DIFFERENTIABLE: f"{FORMER}.differentiable",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cached_property
 
 from tpulint.model.devices.edges import device_edges, reads_text
-from tpulint.model.processes.groups import groups
+from tpulint.model.processes.groups import addresses_processes, divides_samples, groups, ranks_devices
 from tpulint.model.project.facts import ModuleFacts
 from tpulint.model.project.savers import savers
 from tpulint.model.project.summary import summarise
@@ -40,6 +40,9 @@ class Module(Inference):
             kept_by_marked=kept_by_marked(self),
             savers=savers(self),
             groups=groups(self),
+            divides_samples=divides_samples(self),
+            addresses_processes=addresses_processes(self),
+            ranks_devices=ranks_devices(self),
         )
 
     @cached_property

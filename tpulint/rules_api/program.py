@@ -220,6 +220,17 @@ class Program(Namespace):
         return self._module.name in self._module.project.programs.lacking_group
 
     @property
+    def has_rank_per_device(self) -> bool:
+        """Whether the runtime makes each device a rank of the program, so that its process group works.
+
+        The program starts a process group, and samplers give each process its share of the samples.
+        The processes differ in nothing else.
+        """
+        if self.keeps_cuda or "mesh" in self.environment:
+            return False
+        return self._module.name in self._module.project.programs.ranked
+
+    @property
     def starts_host_group(self) -> bool:
         """Whether this file starts a process group for CPU tensors."""
         return any(self._module.project.modules[self._module.name].groups)

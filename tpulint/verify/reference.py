@@ -350,6 +350,10 @@ def _spread_over_the_cpu() -> None:
         # Torch's own asks for the accelerator that the device is named for, which has no module.
         dist.all_reduce(torch.zeros(1))  # tpulint: ignore[TPU801]
 
+    def spawned(function: Callable[..., Any], args: tuple[Any, ...] = (), *_: Any, **__: Any) -> None:
+        function(0, *args)  # a process of its own would be without the emulation
+
+    torch.multiprocessing.spawn = spawned
     dist.init_process_group = dist.distributed_c10d.init_process_group = started
     dist.barrier = dist.distributed_c10d.barrier = waited
     meshes = torch.distributed.device_mesh

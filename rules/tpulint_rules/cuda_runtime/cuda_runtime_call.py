@@ -63,6 +63,8 @@ The fix is unsafe in all other cases:
 - The fix replaces `torch.cuda.device_count()` with the number of JAX devices of this host.
   If the program passes this number to `torch.multiprocessing.spawn` as the number of processes, the fix
   replaces `torch.cuda.device_count()` with 1, because in JAX one process uses all devices of the host.
+  Where each device is a rank, the number of processes is the number of devices; see [distributed
+  programs](../distributed.md).
 - The fix removes `torch.cuda.set_device` and `with torch.cuda.device(...)`, so the program no longer selects
   one device.
   In JAX, the sharding of a tensor decides which devices hold the tensor.
@@ -176,7 +178,8 @@ def _fix(call: ast.Call, name: str, what: CudaCall, ctx: Context) -> Fix | None:
         return _random(call, statement, what, ctx)
     if not what.instead or (what.effect in _RANDOM):
         return None
-    if name == "device_count" and ctx.program.is_number_of_processes(call):
+    is_number_of_processes = name == "device_count" and ctx.program.is_number_of_processes(call)
+    if is_number_of_processes and not ctx.program.has_rank_per_device:
         return ctx.rewrite.fix(
             "replace `torch.cuda.device_count()` with `1`, because one JAX process uses all devices",
             ctx.rewrite.replace(call, "1"),

@@ -4,6 +4,9 @@
 
 Reports `DataParallel`, `DistributedDataParallel`, `FullyShardedDataParallel` and `fully_shard`.
 Code that runs only where CUDA is available is not reported.
+Neither is `DistributedDataParallel` in programs whose samplers give each process its share of the samples:
+there, the runtime torchax-compat makes each device a rank; see [distributed
+programs](../distributed.md).
 
 ## Why it matters on TPU
 
@@ -73,6 +76,8 @@ rule = Rule(
 def wrapper(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     name = ctx.names.qualified(call.func)
     if name in WRAPPERS and not ctx.devices.only_with_cuda(call):
+        if ctx.program.has_rank_per_device and name.endswith("DistributedDataParallel"):
+            return
         message = f"`{name.rpartition('.')[2]}` {WRAPPERS[name]}"
         is_kept = ctx.program.reads_wrapped_module and not ctx.program.keeps_cuda
         fix = _single_process(call, name, ctx) if is_kept else None

@@ -20,6 +20,10 @@ The rule does not report:
 - code that a condition runs only with several processes, as in `if get_world_size() > 1:`, because a program
   on TPU is one process. In a program that starts a process group, or that enters the torchax environment, a
   flag or an environment variable such as `WORLD_SIZE` is no such condition, because a launcher may set it;
+- programs that start a process group and use a `DistributedSampler`: the fix of TPU001
+  (`missing-torchax-environment`) makes each device a rank of the process group, so that these programs run
+  unchanged on all devices of the host; see [distributed programs](../distributed.md). Exceptions are programs
+  that communicate between some of the ranks, or distribute parts of a model;
 - calls to which the program passes a `group`;
 - queries in a program that neither starts a process group nor enters the torchax environment.
 
@@ -115,7 +119,7 @@ _ONE = "because one process uses all chips"
 def started(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     if not ctx.program.starts_group(call) or ctx.devices.only_with_cuda(call):
         return
-    if ctx.program.group_serves_host(call):
+    if ctx.program.group_serves_host(call) or ctx.program.has_rank_per_device:
         return
     if "nccl" in ctx.program.group_backends(call):
         message = "the NCCL backend does not exist on a TPU host, where one process uses all chips"
@@ -129,6 +133,7 @@ def communicated(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     known = collective(ctx.names.qualified(call.func))
     if (
         known is None
+        or ctx.program.has_rank_per_device
         or ctx.devices.only_with_processes(call)
         or ctx.devices.only_with_cuda(call)
         or ctx.devices.is_caught(call)
@@ -165,7 +170,7 @@ def demanded(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     """A check that stops the program unless it has a process group, which the fix takes from it."""
     if ctx.names.qualified(call.func) not in IS_STARTED or ctx.devices.only_with_cuda(call):
         return
-    if not ctx.program.may_lack_group or ctx.devices.is_caught(call):
+    if not ctx.program.may_lack_group or ctx.devices.is_caught(call) or ctx.program.has_rank_per_device:
         return
     outer = ctx.parent(call)
     statement: ast.stmt | None = None
@@ -229,7 +234,7 @@ def sampler(call: ast.Call, ctx: Context) -> Iterator[Finding]:
         return
     if any(word.arg in (None, "rank", "num_replicas") for word in call.keywords):
         return
-    if ctx.program.starts_host_group:
+    if ctx.program.starts_host_group or ctx.program.has_rank_per_device:
         return
     imports = ctx.rewrite.imports("import jax")
     fix = None

@@ -54,6 +54,9 @@ The fix adds the lines `import torchax_compat` and `torchax_compat.enable()`:
   `torchax_compat.enable()` come before the import of that file.
 - The fix always adds `torchax_compat.enable()` after `import torchvision`, because the import of
   torchvision fails inside the torchax environment.
+- If the program starts a process group and uses a `DistributedSampler`, the fix also adds
+  `torchax_compat.distributed.one_rank_per_device()`. The program then runs as one process on all devices of
+  the host, with the results of one process per device; see [distributed programs](../distributed.md).
 - With `--keep-gpu`, the fixed program enters the torchax environment only where CUDA is not available.
 
 The fixed program needs no call of `os._exit` at its end: it exits normally.
@@ -84,7 +87,7 @@ import ast
 import os
 from collections.abc import Iterator, Mapping
 
-from tpulint.knowledge.runtime import ENABLE, PACKAGE
+from tpulint.knowledge.runtime import ENABLE, ONE_RANK_PER_DEVICE, PACKAGE
 from tpulint.rules_api import Applicability, Change, Context, Finding, Fix, Import, Rule, Scope, ScopeKind
 from tpulint.rules_api.syntax import is_main
 
@@ -264,6 +267,8 @@ def _asked_for(ctx: Context, lines: Mapping[str, tuple[str, ...]]) -> list[str]:
 
 
 def _sharding(ctx: Context) -> list[str]:
+    if ctx.program.has_rank_per_device:
+        return [f"{ONE_RANK_PER_DEVICE}()"]
     return [_SHARDED] if "mesh" in ctx.program.environment else []
 
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Collection, Iterator
 
-from tpulint.knowledge.distributed import ON_HOST, START
+from tpulint.knowledge.distributed import ADDRESSING, ON_HOST, SAMPLERS, START
+from tpulint.knowledge.runtime import ONE_RANK_PER_DEVICE, is_runtime_function
 from tpulint.model.names.scopes import Scope
 from tpulint.model.processes.settings import settings
 from tpulint.model.project.project_file import ProjectFile
@@ -43,3 +45,28 @@ def groups(module: ProjectFile) -> tuple[bool, ...]:
         for call, scope in module.index.calls.get("init_process_group", ())
         if isinstance(call, ast.Call) and is_start(module, call, scope)
     )
+
+
+def divides_samples(module: ParsedFile) -> bool:
+    """Whether a file has samplers that give each process its share."""
+    return any(name in SAMPLERS for name in _called(module, SAMPLERS))
+
+
+def addresses_processes(module: ParsedFile) -> bool:
+    """Whether a file communicates between some of the processes, or gives them different parts of a model."""
+    return any(name in ADDRESSING for name in _called(module, ADDRESSING))
+
+
+def ranks_devices(module: ParsedFile) -> bool:
+    """Whether a file makes each device a rank, with the runtime torchax-compat."""
+    return any(
+        is_runtime_function(name, ONE_RANK_PER_DEVICE) for name in _called(module, {ONE_RANK_PER_DEVICE})
+    )
+
+
+def _called(module: ParsedFile, names: Collection[str]) -> Iterator[str | None]:
+    """The qualified names of calls whose last part is that of one of some names."""
+    for last in {name.rpartition(".")[2] for name in names}:
+        for call, scope in module.index.calls.get(last, ()):
+            if isinstance(call, ast.Call):
+                yield module.names.qualified(call.func, scope)

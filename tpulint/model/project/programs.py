@@ -30,6 +30,9 @@ class Programs(NamedTuple):
     """Those that start a process group, and none for the host."""
     lacking_group: frozenset[str]
     """These, and those that enter torchax without a group for the host: they may have lost theirs."""
+    ranked: frozenset[str]
+    """Those that start a group and give each process its share of the samples: the runtime makes each device
+    a rank. If they enter torchax, they do so with a rank for each device."""
     with_cuda_default: frozenset[str]
     """Those that make a type of CUDA the default of tensors."""
     unwrapping: frozenset[str]
@@ -69,6 +72,9 @@ def programs_of(
     entering = whole(having(lambda facts: facts.enters))
     on_host = whole(having(lambda facts: any(facts.groups)))
     grouped = whole(having(lambda facts: facts.groups)) - on_host
+    divided = whole(having(lambda facts: facts.divides_samples))
+    addressed = whole(having(lambda facts: facts.addresses_processes))
+    ranking = whole(having(lambda facts: facts.ranks_devices))
     prefixed = frozenset(modules) if having(lambda facts: facts.prefixes) else frozenset()
     scaled = set[str]().union(*map(importers, SCALERS))
     return Programs(
@@ -78,6 +84,7 @@ def programs_of(
         differentiated=whole(differentiated),
         calling_backward=whole(having(lambda facts: facts.backward) | scaled),
         grouped=grouped,
+        ranked=(grouped & divided) - addressed - (entering - ranking),
         lacking_group=grouped | (entering - on_host),
         with_cuda_default=whole(having(lambda facts: facts.cuda_default)),
         unwrapping=prefixed or whole(having(lambda facts: facts.unwraps)),

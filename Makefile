@@ -12,7 +12,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .PHONY: help demo quick test lint types walls docs self touched unit runtime verifier verify lines evidence \
-	score benchmark corpus matrix clean
+	score benchmark accelerator-benchmark corpus matrix clean
 
 help:
 	@echo 'make demo       check, fix and run a CUDA program under torchax, beside the original'
@@ -22,6 +22,7 @@ help:
 	@echo 'make evidence   execute all fixtures; write fixtures/evidence.lock and docs/evidence.md'
 	@echo 'make score      findings against what failed when real models were traced'
 	@echo 'make benchmark  speed and memory beside ast.parse, ruff, TorchFix and Fixit'
+	@echo 'make accelerator-benchmark    training steps on a GPU or TPU: original, JAX by hand, and fixed'
 	@echo 'make matrix     the runtime with other versions of torch, torchax and JAX; needs 30 GB'
 	@echo 'make corpus     findings in pinned public projects, compared with those on record'
 
@@ -119,6 +120,10 @@ evidence: .venv/.for-test
 
 benchmark: .venv/.for-test
 	$(BIN)/python tests/benchmarks/benchmark.py $(BENCHMARK)
+
+# On a GPU, install JAX for it into .venv first: .venv/bin/pip install 'jax[cuda13]==0.10.2'
+accelerator-benchmark: .venv/.for-test
+	$(BIN)/python benchmarks/accelerator/measure.py $(ACCELERATOR)
 
 corpus: .venv/.for-test
 	$(BIN)/python tests/corpus/corpus.py $(CORPUS)

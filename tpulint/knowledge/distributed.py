@@ -116,19 +116,14 @@ SHARDED_IN_PLACE = frozenset(
     {"torch.distributed.fsdp.fully_shard", "torch.distributed._composable.fsdp.fully_shard"}
 )
 
-#: What communicates between some of the processes, or gives them different parts of a model: programs that
-#: use it need processes that differ, which the devices of one process cannot stand for.
-ADDRESSING = (
-    MESHES
-    | SHARDED_IN_PLACE
-    | frozenset(name for name in WRAPPERS if "FullySharded" in name)
-    | frozenset(
-        f"torch.distributed.{name}"
-        for name in (
-            *("new_group", "new_subgroups", "new_subgroups_by_enumeration", "send", "recv", "isend", "irecv"),
-            *("batch_isend_irecv", "P2POp", "send_object_list", "recv_object_list"),
-            *("rpc.init_rpc", "monitored_barrier", "tensor.parallel.parallelize_module"),
-        )
+#: What communicates between some of the processes, or lays out a model over them by hand: programs that use
+#: it need processes that differ, which the devices of one process cannot stand for.
+ADDRESSING = MESHES | frozenset(
+    f"torch.distributed.{name}"
+    for name in (
+        *("new_group", "new_subgroups", "new_subgroups_by_enumeration", "send", "recv", "isend", "irecv"),
+        *("batch_isend_irecv", "P2POp", "send_object_list", "recv_object_list"),
+        *("rpc.init_rpc", "monitored_barrier", "tensor.parallel.parallelize_module"),
     )
 )
 

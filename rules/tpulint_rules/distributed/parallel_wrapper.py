@@ -4,9 +4,9 @@
 
 Reports `DataParallel`, `DistributedDataParallel`, `FullyShardedDataParallel` and `fully_shard`.
 Code that runs only where CUDA is available is not reported.
-Neither is `DistributedDataParallel` in programs whose samplers give each process its share of the samples:
-there, the runtime torchax-compat makes each device a rank; see [distributed
-programs](../distributed.md).
+Neither are `DistributedDataParallel`, `FullyShardedDataParallel` and `fully_shard` in programs whose samplers
+give each process its share of the samples: there, the runtime torchax-compat makes each device a rank; see
+[distributed programs](../distributed.md).
 
 ## Why it matters on TPU
 
@@ -76,7 +76,7 @@ rule = Rule(
 def wrapper(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     name = ctx.names.qualified(call.func)
     if name in WRAPPERS and not ctx.devices.only_with_cuda(call):
-        if ctx.program.has_rank_per_device and name.endswith("DistributedDataParallel"):
+        if ctx.program.has_rank_per_device and not name.endswith(".DataParallel"):
             return
         message = f"`{name.rpartition('.')[2]}` {WRAPPERS[name]}"
         is_kept = ctx.program.reads_wrapped_module and not ctx.program.keeps_cuda
@@ -87,6 +87,8 @@ def wrapper(call: ast.Call, ctx: Context) -> Iterator[Finding]:
 @rule.on(ast.Call, named={"fully_shard"})
 def in_place(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     if ctx.names.qualified(call.func) not in SHARDED_IN_PLACE or ctx.devices.only_with_cuda(call):
+        return
+    if ctx.program.has_rank_per_device:
         return
     statement = ctx.statement(call)
     fix = None

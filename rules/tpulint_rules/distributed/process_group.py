@@ -23,7 +23,7 @@ The rule does not report:
 - programs that start a process group and use a `DistributedSampler`: the fix of TPU001
   (`missing-torchax-environment`) makes each device a rank of the process group, so that these programs run
   unchanged on all devices of the host; see [distributed programs](../distributed.md). Exceptions are programs
-  that communicate between some of the ranks, or distribute parts of a model;
+  that communicate between some of the ranks, or use device meshes;
 - calls to which the program passes a `group`;
 - queries in a program that neither starts a process group nor enters the torchax environment.
 

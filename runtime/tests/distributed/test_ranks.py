@@ -18,7 +18,7 @@ import pytest
 import torchax_compat
 
 PROGRAMS = Path(__file__).parent / "programs"
-NAMES = ("metrics", "accumulated", "by_hand", "different_shapes")
+NAMES = ("metrics", "accumulated", "by_hand", "different_shapes", "sharded")
 _NUMBER = re.compile(r"-?\d+\.\d+|-?\d+")
 
 
@@ -77,6 +77,9 @@ def test_mesh_is_reported_on_stderr() -> None:
         "device of this host; each device computes the batch of one rank, parameters and "
         "optimizer state are replicated"
     )
-    assert [expected] == [
-        line for line in _of_devices(4)[1].splitlines() if line.startswith("torchax_compat: ")
-    ]
+    sharded = (
+        "torchax_compat: parameters with at least 4096 elements are sharded over data=4, along their longest "
+        "dimension that the number of devices divides"
+    )
+    lines = _of_devices(4)[1].splitlines()
+    assert [expected, sharded] == [line for line in lines if line.startswith("torchax_compat: ")]

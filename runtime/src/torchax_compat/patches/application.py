@@ -112,6 +112,26 @@ def apply_all() -> list[Undo]:
     return undone
 
 
+def replace(replacements: list[tuple[Any, str, Any]]) -> list[Undo]:
+    """Replace attributes that are not declared as patches, since it takes long to import what has them.
+
+    Args:
+        replacements: the object that has the attribute, the name of the attribute, and its new value.
+
+    Returns:
+        Functions that restore what was there, to be called in reverse.
+    """
+    undone: list[Undo] = []
+    replaced = {}
+    for owner, name, value in replacements:
+        if isinstance(owner, ModuleType):
+            before = getattr(owner, name)
+            replaced[id(before)] = before, value
+        undone.append(_set(owner, name, value))
+    undone.extend(_set(owner, name, value) for owner, name, value in _imported_by_name(replaced))
+    return undone
+
+
 def restore(undone: list[Undo]) -> None:
     """Take back what `apply_all` changed.
 

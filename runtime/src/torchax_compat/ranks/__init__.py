@@ -11,6 +11,7 @@ import logging
 import os
 import socket
 import sys
+from collections.abc import Callable
 
 from .. import environment
 
@@ -21,6 +22,10 @@ VARIABLE = "TORCHAX_COMPAT_RANKS"
 
 _logger = logging.getLogger(__name__.rpartition(".")[0])
 _count = 0
+#: Called by `one_rank_per_device()`, and the functions that they returned, which take back what they did.
+STARTS: list[Callable[[], Callable[[], None]]] = []
+_reported: set[str] = set()
+_ends: list[Callable[[], None]] = []
 
 
 def one_rank_per_device() -> None:
@@ -73,6 +78,8 @@ def one_rank_per_device() -> None:
     os.environ.update(RANK="0", LOCAL_RANK="0", WORLD_SIZE=str(_count), LOCAL_WORLD_SIZE=str(_count))
     os.environ.setdefault("MASTER_ADDR", "localhost")
     os.environ.setdefault("MASTER_PORT", str(_free_port()))
+    if not _ends:
+        _ends.extend(start() for start in STARTS)
     _report(available)
 
 
@@ -91,6 +98,14 @@ def _report(available: int) -> None:
             f"data parallelism over {_count} {platform} devices: mesh ({AXIS}={_count}), because {why}; each "
             "device computes the batch of one rank, parameters and optimizer state are replicated"
         )
+    report_once(text)
+
+
+def report_once(text: str) -> None:
+    """Log a text, or print it on stderr if the program has not configured the logger."""
+    if text in _reported:
+        return
+    _reported.add(text)
     if _logger.isEnabledFor(logging.INFO):
         _logger.info(text)
     else:
@@ -122,6 +137,9 @@ def count() -> int:
 def forget() -> None:
     """End the effect of `one_rank_per_device()`."""
     global _count
+    _reported.clear()
+    while _ends:
+        _ends.pop()()
     if _count:
         for name in ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE"):
             os.environ.pop(name, None)

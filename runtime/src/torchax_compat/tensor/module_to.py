@@ -70,7 +70,7 @@ def _registered(module: torch.nn.Module, name: str, parameter: Any) -> None:
     why="Optimizers and other modules keep the old parameters of a module that is moved to torchax.",
     upstream=TORCH + "nn/modules/module.py",
 )
-def _moved(module: torch.nn.Module, *args: Any, **kwargs: Any) -> Any:
+def move(module: torch.nn.Module, *args: Any, **kwargs: Any) -> Any:
     """`Module._apply`, behind `.to("jax")`; torch calls it for submodules as well."""
     global _depth
     _depth += 1

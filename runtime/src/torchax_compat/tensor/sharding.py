@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from typing import Any
 
 import jax
@@ -39,6 +40,20 @@ def rows() -> Any:
 def replicated() -> Any:
     """The sharding of an array that each device has as a whole."""
     return NamedSharding(mesh(), PartitionSpec())
+
+
+def by_size(shape: tuple[int, ...], fewest: int) -> Any:
+    """The sharding of a parameter: along its longest dimension that the number of devices divides.
+
+    Args:
+        shape: its shape.
+        fewest: the number of elements from which on it is sharded.
+    """
+    lengths = [length if length % mesh().size == 0 else 0 for length in shape]
+    if math.prod(shape) < fewest or not any(lengths):
+        return replicated()
+    longest = lengths.index(max(lengths))
+    return NamedSharding(mesh(), PartitionSpec(*(None,) * longest, "data"))
 
 
 def on_all_devices(array: Any) -> Any:

@@ -18,7 +18,8 @@ import pytest
 import torchax_compat
 
 PROGRAMS = Path(__file__).parent / "programs"
-NAMES = ("metrics", "accumulated", "by_hand", "different_shapes", "sharded")
+NAMES = ("metrics", "accumulated", "by_hand", "different_shapes", "sharded", "replicated")
+_COLLECTIVE = re.compile(r" (all-reduce|all-gather|all-to-all|collective-permute|reduce-scatter)\(")
 _NUMBER = re.compile(r"-?\d+\.\d+|-?\d+")
 
 
@@ -71,7 +72,7 @@ def test_devices_compute_what_processes_compute(name: str, count: int) -> None:
     )
 
 
-def test_mesh_is_reported_on_stderr() -> None:
+def test_meshes_and_shardings_are_reported_on_stderr() -> None:
     expected = (
         "torchax_compat: data parallelism over 4 cpu devices: mesh (data=4), because one rank for each "
         "device of this host; each device computes the batch of one rank, parameters and "
@@ -81,5 +82,38 @@ def test_mesh_is_reported_on_stderr() -> None:
         "torchax_compat: parameters with at least 4096 elements are sharded over data=4, along their longest "
         "dimension that the number of devices divides"
     )
+    same = (
+        "torchax_compat: the batch of `DistributedDataParallel` is the same on all 4 ranks, so that each "
+        "device computes the same: use a `DataLoader` with a `DistributedSampler`"
+    )
     lines = _of_devices(4)[1].splitlines()
-    assert [expected, sharded] == [line for line in lines if line.startswith("torchax_compat: ")]
+    assert [expected, sharded, same] == [line for line in lines if line.startswith("torchax_compat: ")]
+
+
+def test_gradients_are_reduced_at_once_and_nothing_else_is_communicated(tmp_path: Path) -> None:
+    code = """
+import torch, torchax_compat
+torchax_compat.enable()
+torchax_compat.distributed.one_rank_per_device()
+from torchax_compat.ranks.local_tensor import LocalTensor
+net = torch.nn.Sequential(torch.nn.Linear(6, 16), torch.nn.ReLU(), torch.nn.Linear(16, 3)).to("jax")
+@torchax_compat.differentiable
+def compute_loss(net, x):
+    return net(x).square().mean()
+optimizer = torchax_compat.compile_optimizer(torch.optim.AdamW(net.parameters()))
+for _ in range(3):
+    x = LocalTensor(parts=[torch.randn(5, 6) for _ in range(4)]).to("jax")
+    compute_loss(net, x).backward()
+    optimizer.step()
+assert [(1, 5, 6)] * 4 == [shard.data.shape for shard in x.local_whole().jax().addressable_shards]
+assert all(parameter.jax().sharding.is_fully_replicated for parameter in net.parameters())
+"""
+    flags = f"--xla_force_host_platform_device_count=4 --xla_dump_to={tmp_path} --xla_dump_hlo_as_text"
+    source = str(Path(torchax_compat.__file__).parents[1])
+    variables = {"JAX_PLATFORMS": "cpu", "XLA_FLAGS": flags, "PYTHONPATH": source}
+    subprocess.run([sys.executable, "-W", "ignore", "-c", code], env={**os.environ, **variables}, check=True)
+    expected = {"_forward": [], "pull_back": ["all-reduce"], "_traced_step": []}
+    for name, collectives in expected.items():
+        programs = list(tmp_path.glob(f"*.jit_{name}.cpu_after_optimizations.txt"))
+        assert programs
+        assert [collectives] * len(programs) == [_COLLECTIVE.findall(one.read_text()) for one in programs]

@@ -67,7 +67,14 @@ def _wraps(
 
 @patch(_NAME + "forward", why=_WHY_WRAPPED, upstream=_UPSTREAM_OF_WRAPPER)
 def _calls(self: Any, *inputs: Any, **kwargs: Any) -> Any:
-    return self.module(*inputs, **kwargs) if ranks.are_counted() else _call(self, *inputs, **kwargs)
+    if not ranks.are_counted():
+        return _call(self, *inputs, **kwargs)
+    if ranks.are_on() and self.training and torch.is_grad_enabled() and not ranks.are_of_one():
+        ranks.report_once(
+            f"the batch of `DistributedDataParallel` is the same on all {ranks.count()} ranks, so that each "
+            "device computes the same: use a `DataLoader` with a `DistributedSampler`"
+        )
+    return self.module(*inputs, **kwargs)
 
 
 @patch(_NAME + "train", why=_WHY_WRAPPED, upstream=_UPSTREAM_OF_WRAPPER)

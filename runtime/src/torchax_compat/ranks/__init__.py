@@ -7,11 +7,12 @@ The devices are a mesh of one dimension, and each device computes what one rank 
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import socket
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from .. import environment
 
@@ -22,6 +23,7 @@ VARIABLE = "TORCHAX_COMPAT_RANKS"
 
 _logger = logging.getLogger(__name__.rpartition(".")[0])
 _count = 0
+_depth = 0
 #: Called by `one_rank_per_device()`, and the functions that they returned, which take back what they did.
 STARTS: list[Callable[[], Callable[[], None]]] = []
 _reported: set[str] = set()
@@ -117,6 +119,22 @@ def _free_port() -> int:
         one.bind(("localhost", 0))
         port: int = one.getsockname()[1]
         return port
+
+
+@contextlib.contextmanager
+def of_one() -> Iterator[None]:
+    """Context in which tensors are those of one rank, as in a function that is mapped over the ranks."""
+    global _depth
+    _depth += 1
+    try:
+        yield
+    finally:
+        _depth -= 1
+
+
+def are_of_one() -> bool:
+    """Whether tensors are those of one rank."""
+    return _depth > 0
 
 
 def are_on() -> bool:

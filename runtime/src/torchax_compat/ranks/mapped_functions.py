@@ -19,6 +19,8 @@ from .. import ranks
 from ..adapters.torch_internals import pytree
 from ..autograd.compiled_function import CompiledFunction
 from ..autograd.specialization import Specialization
+from ..jit import reachable_modules, trace
+from ..tensor import arrays
 from . import local_tensor
 from .local_tensor import LocalTensor
 
@@ -98,7 +100,8 @@ class _Mapped(Specialization):
 
         def run(rank: Any, learned: Any, fixed: Any) -> Any:
             # Each rank draws numbers of its own, and leaves the same state.
-            return of_rank(learned, fixed, random=jax.random.fold_in(random, rank))
+            with ranks.of_one():
+                return of_rank(learned, fixed, random=jax.random.fold_in(random, rank))
 
         numbers = jax.numpy.arange(ranks.count())
         mapped = jax.vmap(run, in_axes=(0, of_learned, of_fixed), axis_name=ranks.AXIS)
@@ -158,12 +161,28 @@ def _whole(leaf: Any) -> Any:
 
 
 def _by_rank(function: Callable[..., Any], args: Any, kwargs: dict[str, Any]) -> Any:
-    """The result of a function that is called for one rank after the other."""
-    results = []
+    """The result of a function that is called for one rank after the other.
+
+    Each rank has the buffers from before the call, and leaves those of rank 0, which
+    `DistributedDataParallel` broadcasts.
+    """
+    modules = reachable_modules.modules_of(function, pytree.tree_leaves((args, kwargs)))
+    buffers = list(trace.buffers_of(modules).values())
+    before = [buffer.jax() for buffer in buffers]
+    left, results = before, []
     for rank in range(ranks.count()):
+        _write(buffers, before)
         given, named = local_tensor.of_rank((args, kwargs), rank)
-        results.append(function(*given, **named))
+        with ranks.of_one():
+            results.append(function(*given, **named))
+        left = [buffer.jax() for buffer in buffers] if rank == 0 else left
+    _write(buffers, left)
     return local_tensor.merged(results)
+
+
+def _write(tensors: Any, values: Any) -> None:
+    for tensor, value in zip(tensors, values, strict=True):
+        arrays.put(tensor, value)
 
 
 def _warn_once(mapped: Any, text: str) -> None:

@@ -1,4 +1,4 @@
-"""Batches that are padded to a length of their own on each rank, and a loss that Python computes."""
+"""Batches that are padded to a length of their own on each rank, and a loss that is divided by a count."""
 
 import torch
 from common import DEVICE, Net, Points, end, start
@@ -10,7 +10,7 @@ from torchax_compat import compile_optimizer, differentiable
 
 @differentiable
 def compute_loss(model, x, y, mask):
-    losses = functional.cross_entropy(model(x).flatten(0, 1), y.flatten(), reduction="none")
+    losses = functional.cross_entropy(model(x.flatten(0, 1)), y.flatten(), reduction="none")
     return (losses * mask.flatten()).sum() / mask.sum()
 
 
@@ -25,7 +25,7 @@ def padded(items):
 
 def main():
     rank, _ = start()
-    model = DistributedDataParallel(Net().to(DEVICE))
+    model = DistributedDataParallel(Net(norm=True).to(DEVICE))
     data = Points(40)
     loader = DataLoader(data, batch_size=5, sampler=DistributedSampler(data), collate_fn=padded)
     optimizer = compile_optimizer(torch.optim.SGD(model.parameters(), lr=0.1))

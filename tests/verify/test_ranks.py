@@ -93,15 +93,25 @@ def _of_devices(way: Started, count: int) -> str:
     return printed
 
 
+def _are_equal(expected: str, actual: str) -> None:
+    assert _NUMBER.sub("#", expected) == _NUMBER.sub("#", actual)
+    assert len(expected.splitlines()) >= 5
+    assert list(map(float, _NUMBER.findall(expected))) == pytest.approx(
+        list(map(float, _NUMBER.findall(actual))), rel=1e-3, abs=2e-3
+    )
+
+
 @pytest.mark.parametrize("count", [2, 4])
 @pytest.mark.parametrize("name", WAYS)
 def test_fixed_program_on_devices_prints_what_rank_0_of_processes_prints(
     name: str, count: int, tmp_path: Path
 ) -> None:
     expected = _OF_OTHER_RANKS.sub("", _of_processes(WAYS[name], count, tmp_path / "before"))
-    actual = _of_devices(WAYS[name], count)
-    assert _NUMBER.sub("#", expected) == _NUMBER.sub("#", actual)
-    assert len(expected.splitlines()) >= 5
-    assert list(map(float, _NUMBER.findall(expected))) == pytest.approx(
-        list(map(float, _NUMBER.findall(actual))), rel=1e-3, abs=2e-3
-    )
+    _are_equal(expected, _of_devices(WAYS[name], count))
+
+
+@pytest.mark.parametrize("count", [2, 4])
+def test_batches_of_data_parallel_are_split_over_devices_with_the_results_of_one(count: int) -> None:
+    command = ["-m", "tpulint.verify.reference", "main.py"]
+    expected, _ = _process(PROGRAMS / "ema" / "before", command).communicate(timeout=100)
+    _are_equal(expected, _of_devices(Started("ema", "main.py", ()), count))

@@ -111,6 +111,9 @@ WRAPPERS = {
     ),
 }
 
+#: Those that split each batch over the devices of one process.
+SPLITTING = frozenset(name for name in WRAPPERS if name.endswith(".DataParallel"))
+
 #: What does so in place.
 SHARDED_IN_PLACE = frozenset(
     {"torch.distributed.fsdp.fully_shard", "torch.distributed._composable.fsdp.fully_shard"}

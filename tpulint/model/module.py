@@ -5,7 +5,13 @@ from __future__ import annotations
 from functools import cached_property
 
 from tpulint.model.devices.edges import device_edges, reads_text
-from tpulint.model.processes.groups import addresses_processes, divides_samples, groups, ranks_devices
+from tpulint.model.processes.groups import (
+    addresses_processes,
+    divides_samples,
+    groups,
+    ranks_devices,
+    splits_batches,
+)
 from tpulint.model.project.facts import ModuleFacts
 from tpulint.model.project.savers import savers
 from tpulint.model.project.summary import summarise
@@ -43,6 +49,7 @@ class Module(Inference):
             divides_samples=divides_samples(self),
             addresses_processes=addresses_processes(self),
             ranks_devices=ranks_devices(self),
+            splits_batches=splits_batches(self),
         )
 
     @cached_property

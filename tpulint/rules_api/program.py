@@ -231,6 +231,11 @@ class Program(Namespace):
         return self._module.name in self._module.project.programs.ranked
 
     @property
+    def splits_batches(self) -> bool:
+        """Whether one process of the program splits each batch over its devices, with `DataParallel`."""
+        return self._module.name in self._module.project.programs.splitting
+
+    @property
     def starts_host_group(self) -> bool:
         """Whether this file starts a process group for CPU tensors."""
         return any(self._module.project.modules[self._module.name].groups)

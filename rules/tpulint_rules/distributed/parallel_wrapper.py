@@ -4,9 +4,8 @@
 
 Reports `DataParallel`, `DistributedDataParallel`, `FullyShardedDataParallel` and `fully_shard`.
 Code that runs only where CUDA is available is not reported.
-Neither are `DistributedDataParallel`, `FullyShardedDataParallel` and `fully_shard` in programs whose samplers
-give each process its share of the samples: there, the runtime torchax-compat makes each device a rank; see
-[distributed programs](../distributed.md).
+Neither are programs whose samplers give each process its share of the samples: there, the runtime
+torchax-compat makes each device a rank; see [distributed programs](../distributed.md).
 
 ## Why it matters on TPU
 
@@ -41,7 +40,9 @@ with sharded weights.
 The fix is unsafe:
 
 - The fix removes the wrapper, and removes `.module` after the name of the wrapped module.
-  The program then runs on one device until you shard its tensors, as in the code above.
+  A program that used `DataParallel` gets a call of `shard_batches()` (see TPU001,
+  `missing-torchax-environment`), and splits its batches over all devices. Any other program then runs on one
+  device until you shard its tensors, as in the code above.
 - The fix replaces `no_sync()` of the wrapper with `contextlib.nullcontext()`.
   `no_sync()` postpones the synchronization of gradients between processes; a single process has nothing to
   synchronize.
@@ -76,7 +77,7 @@ rule = Rule(
 def wrapper(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     name = ctx.names.qualified(call.func)
     if name in WRAPPERS and not ctx.devices.only_with_cuda(call):
-        if ctx.program.has_rank_per_device and not name.endswith(".DataParallel"):
+        if ctx.program.has_rank_per_device:
             return
         message = f"`{name.rpartition('.')[2]}` {WRAPPERS[name]}"
         is_kept = ctx.program.reads_wrapped_module and not ctx.program.keeps_cuda

@@ -57,6 +57,8 @@ The fix adds the lines `import torchax_compat` and `torchax_compat.enable()`:
 - If the program starts a process group and uses a `DistributedSampler`, the fix also adds
   `torchax_compat.distributed.one_rank_per_device()`. The program then runs as one process on all devices of
   the host, with the results of one process per device; see [distributed programs](../distributed.md).
+- If the program uses `DataParallel`, the fix also adds `torchax_compat.distributed.shard_batches()`, as for
+  the setting `"mesh"` below. Each batch is then split over all devices, as `DataParallel` splits it.
 - With `--keep-gpu`, the fixed program enters the torchax environment only where CUDA is not available.
 
 The fixed program needs no call of `os._exit` at its end: it exits normally.
@@ -269,7 +271,7 @@ def _asked_for(ctx: Context, lines: Mapping[str, tuple[str, ...]]) -> list[str]:
 def _sharding(ctx: Context) -> list[str]:
     if ctx.program.has_rank_per_device:
         return [f"{ONE_RANK_PER_DEVICE}()"]
-    return [_SHARDED] if "mesh" in ctx.program.environment else []
+    return [_SHARDED] if "mesh" in ctx.program.environment or ctx.program.splits_batches else []
 
 
 def _needed(ctx: Context) -> list[str]:

@@ -20,7 +20,7 @@ from torchax_compat.tensor import copies, sharding
 
 @pytest.fixture
 def _sharded() -> Iterator[None]:
-    torchax_compat.distributed.shard_batches()
+    copies.place_by(sharding.placed)
     yield
     copies.place_by(None)
 
@@ -41,6 +41,11 @@ def test_modules_are_replicated() -> None:
     assert weight == net.weight.tolist()
     assert list(net.parameters()) == optimizer.param_groups[0]["params"]
     assert {sharding.replicated()} == {p.jax().sharding for p in net.parameters()}
+
+
+def test_with_one_device_arrays_are_where_jax_puts_them() -> None:
+    torchax_compat.distributed.shard_batches()
+    assert isinstance(torch.ones(2, 3).to("jax").jax().sharding, jax.sharding.SingleDeviceSharding)
 
 
 def test_without_it_arrays_are_on_one_device() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Collection, Iterator
 
-from tpulint.knowledge.distributed import ADDRESSING, ON_HOST, SAMPLERS, START
+from tpulint.knowledge.distributed import ADDRESSING, ON_HOST, SAMPLERS, SPLITTING, START
 from tpulint.knowledge.runtime import ONE_RANK_PER_DEVICE, is_runtime_function
 from tpulint.model.names.scopes import Scope
 from tpulint.model.processes.settings import settings
@@ -55,6 +55,11 @@ def divides_samples(module: ParsedFile) -> bool:
 def addresses_processes(module: ParsedFile) -> bool:
     """Whether a file communicates between some of the processes, or gives them different parts of a model."""
     return any(name in ADDRESSING for name in _called(module, ADDRESSING))
+
+
+def splits_batches(module: ParsedFile) -> bool:
+    """Whether a file wraps a module so that each batch is split over the devices of one process."""
+    return any(name in SPLITTING for name in _called(module, SPLITTING))
 
 
 def ranks_devices(module: ParsedFile) -> bool:

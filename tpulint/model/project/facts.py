@@ -115,7 +115,8 @@ class ModuleFacts(NamedTuple):
     of which it puts instances into dictionaries, each time that it does, `groups` are the process groups that
     it starts: whether each serves the host. `divides_samples` says that it has samplers that give each
     process its share, `addresses_processes` that its processes differ in other ways, `ranks_devices` that it
-    makes each device a rank of one process. `tables` gives for its names that stand for a dictionary, list or
+    makes each device a rank of one process, `splits_batches` that one process splits batches over devices.
+    `tables` gives for its names that stand for a dictionary, list or
     tuple references to the functions in it, `cuda_default` says that it makes a type of CUDA the default of
     tensors, `moves` that its import puts tensors on a device, `unwraps` that it asks models that it has not
     wrapped for the `module` in a wrapper, `prefixes` that it counts on the names that parameters have behind
@@ -152,6 +153,7 @@ class ModuleFacts(NamedTuple):
     divides_samples: bool = False
     addresses_processes: bool = False
     ranks_devices: bool = False
+    splits_batches: bool = False
     tables: dict[str, tuple[str, ...]] = {}  # noqa: RUF012
     cuda_default: bool = False
     moves: bool = False

@@ -33,6 +33,8 @@ class Programs(NamedTuple):
     ranked: frozenset[str]
     """Those that start a group and give each process its share of the samples: the runtime makes each device
     a rank. If they enter torchax, they do so with a rank for each device."""
+    splitting: frozenset[str]
+    """Those in which one process splits each batch over its devices."""
     with_cuda_default: frozenset[str]
     """Those that make a type of CUDA the default of tensors."""
     unwrapping: frozenset[str]
@@ -85,6 +87,7 @@ def programs_of(
         calling_backward=whole(having(lambda facts: facts.backward) | scaled),
         grouped=grouped,
         ranked=(grouped & divided) - addressed - (entering - ranking),
+        splitting=whole(having(lambda facts: facts.splits_batches)),
         lacking_group=grouped | (entering - on_host),
         with_cuda_default=whole(having(lambda facts: facts.cuda_default)),
         unwrapping=prefixed or whole(having(lambda facts: facts.unwraps)),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from .. import ranks
 from ..environment import is_enabled
 
 
@@ -18,6 +19,17 @@ def shard_batches() -> None:
     """
     if not is_enabled():
         raise RuntimeError("call `torchax_compat.enable()` before `shard_batches()`")
+    import jax
+
     from ..tensor import copies, sharding
 
+    count = sharding.mesh().size
+    if count == 1:
+        return  # JAX compiles functions again for arrays that are committed to a device
     copies.place_by(sharding.placed)
+    devices = f"{count} {jax.default_backend()} devices"
+    ranks.report_once(
+        f"data parallelism over {devices}: mesh ({ranks.AXIS}={count}), because one process splits its "
+        "batches over all devices; tensors are sharded along their first dimension if the number of devices "
+        "divides it; all others, and the parameters, are replicated"
+    )

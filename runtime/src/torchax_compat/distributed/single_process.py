@@ -15,8 +15,10 @@ from typing import Any
 import torch
 from torch.nn.parallel import DistributedDataParallel
 
+from .. import ranks
 from ..adapters.torch_internals import pytree
 from ..patches.declarations import TORCH, patch
+from . import batch_sharding
 
 _WHY = "It needs GPUs to distribute the module over; on torchax, one process drives all chips."
 _UPSTREAM = TORCH + "nn/parallel/data_parallel.py"
@@ -38,7 +40,9 @@ def _wraps(
     output_device: Any = None,  # noqa: ARG001 # torch's
     dim: Any = 0,
 ) -> None:
-    """`torch.nn.DataParallel.__init__` for a single device."""
+    """`torch.nn.DataParallel.__init__` for a single process, which shards batches over its devices."""
+    if ranks.are_on():
+        batch_sharding.shard_batches()
     torch.nn.Module.__init__(self)
     self.module, self.dim = module, dim
     self.device_ids, self.output_device = [0], 0

@@ -46,6 +46,7 @@ WAYS = {
         ),
     ),
     "env": Started("distributed_env", "main.py", ()),
+    "metrics": Started("distributed_metrics", "main.py", ()),
 }
 
 

@@ -117,3 +117,32 @@ assert all(parameter.jax().sharding.is_fully_replicated for parameter in net.par
         programs = list(tmp_path.glob(f"*.jit_{name}.cpu_after_optimizations.txt"))
         assert programs
         assert [collectives] * len(programs) == [_COLLECTIVE.findall(one.read_text()) for one in programs]
+
+
+def test_synchronized_statistics_are_those_of_all_ranks() -> None:
+    code = """
+import torch, torchax_compat
+from torch import nn
+x, momentum = torch.randn(12, 5, 3), None
+plain = nn.BatchNorm1d(5, momentum=momentum)
+nn.init.normal_(plain.weight)
+plain(x).pow(3).mean().backward()
+torchax_compat.enable()
+torchax_compat.distributed.one_rank_per_device()
+torch.distributed.init_process_group("nccl")
+from torchax_compat.ranks.local_tensor import LocalTensor
+shared = nn.BatchNorm1d(5, momentum=momentum)
+shared.load_state_dict({**plain.state_dict(), **nn.BatchNorm1d(5).state_dict(), "weight": plain.weight})
+shared = nn.parallel.DistributedDataParallel(nn.SyncBatchNorm.convert_sync_batchnorm(shared).to("jax"))
+@torchax_compat.differentiable
+def compute_loss(net, x):
+    return net(x).pow(3).mean()
+compute_loss(shared, LocalTensor(parts=list(x.chunk(4))).to("jax")).backward()
+for name, value in plain.state_dict().items():
+    torch.testing.assert_close(shared.module.state_dict()[name].cpu(), value, check_dtype=False)
+torch.testing.assert_close(shared.module.weight.grad.cpu(), plain.weight.grad)
+"""
+    source = str(Path(torchax_compat.__file__).parents[1])
+    flags = "--xla_force_host_platform_device_count=4"
+    variables = {"JAX_PLATFORMS": "cpu", "XLA_FLAGS": flags, "PYTHONPATH": source}
+    subprocess.run([sys.executable, "-W", "ignore", "-c", code], env={**os.environ, **variables}, check=True)

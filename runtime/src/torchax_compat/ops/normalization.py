@@ -19,9 +19,11 @@ from torch.nn import functional
 from torch.nn.modules import batchnorm
 from torchax.tensor import Tensor
 
+from .. import ranks
 from ..adapters.torch_internals import BatchNormBase, InstanceNormBase
 from ..jit import call_by_call
 from ..patches.declarations import TORCH, patch
+from ..ranks import batch_statistics
 
 #: Whether the statistics of the current call are updated already.
 _are_kept = False
@@ -86,6 +88,8 @@ def _forward_of(kind: Any) -> Any:
 
     @functools.wraps(forward)
     def run(module: torch.nn.Module, x: Any) -> Any:
+        if kind is batchnorm.SyncBatchNorm and module.training and ranks.are_on():
+            return batch_statistics.synchronized(module, x)
         if not (module.training and module.track_running_stats and isinstance(module.running_mean, Tensor)):
             return forward(module, x)
         mean, momentum = module.running_mean.jax(), module.momentum

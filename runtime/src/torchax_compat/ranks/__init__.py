@@ -23,7 +23,7 @@ VARIABLE = "TORCHAX_COMPAT_RANKS"
 
 _logger = logging.getLogger(__name__.rpartition(".")[0])
 _count = 0
-_depth = 0
+_contexts: list[bool] = []
 #: Called by `one_rank_per_device()`, and the functions that they returned, which take back what they did.
 STARTS: list[Callable[[], Callable[[], None]]] = []
 _reported: set[str] = set()
@@ -122,19 +122,27 @@ def _free_port() -> int:
 
 
 @contextlib.contextmanager
-def of_one() -> Iterator[None]:
-    """Context in which tensors are those of one rank, as in a function that is mapped over the ranks."""
-    global _depth
-    _depth += 1
+def of_one(*, are_mapped: bool = False) -> Iterator[None]:
+    """Context in which tensors are those of one rank.
+
+    Args:
+        are_mapped: whether JAX maps the code over the ranks, so that collectives over `AXIS` work.
+    """
+    _contexts.append(are_mapped)
     try:
         yield
     finally:
-        _depth -= 1
+        _contexts.pop()
 
 
 def are_of_one() -> bool:
     """Whether tensors are those of one rank."""
-    return _depth > 0
+    return bool(_contexts)
+
+
+def are_mapped() -> bool:
+    """Whether JAX maps the running code over the ranks."""
+    return bool(_contexts) and _contexts[-1]
 
 
 def are_on() -> bool:

@@ -5,6 +5,7 @@ Functions that compute each element on its own are called once, for tensors with
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -28,11 +29,11 @@ _SAME = {
     *(torch.is_floating_point, torch.is_complex, _T.is_cuda.__get__, _T.is_sparse.__get__),
     *(_T.is_quantized.__get__, _T.is_meta.__get__, _T.itemsize.__get__),
 }
-#: Functions whose result a program prints, saves, or uses in conditions: that of rank 0.
-_OF_FIRST = {
-    *(_T.numpy, _T.tolist, _T.__array__, _T.__repr__, _T.__format__, _T.__bool__, _T.__reduce_ex__),
-    *(_T.__float__, _T.__int__, _T.__index__, _T.__complex__, _T.__contains__, _T.data_ptr),
-}
+#: Methods whose result a program prints, saves, or uses in conditions: that of rank 0.
+_OF_FIRST = (
+    *("numpy", "tolist", "data_ptr", "__array__", "__repr__", "__str__", "__format__", "__bool__"),
+    *("__float__", "__int__", "__index__", "__complex__", "__contains__", "__reduce_ex__", "__hash__"),
+)
 _BACKWARD = {_T.backward}
 #: Functions that compute each element on its own.
 _ELEMENTWISE = {
@@ -62,11 +63,11 @@ def result(func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
     replaced = _REPLACED.get(func)
     if replaced is not None:
         return replaced(*args, **kwargs)
-    if func in _SAME or func in _OF_FIRST:
+    name = getattr(func, "__name__", "")
+    if func in _SAME or func in _of_first():
         return _called(func, *local_tensor.of_rank((args, kwargs), 0))
     if func in _BACKWARD:
         return _backward(*args, **kwargs)
-    name = getattr(func, "__name__", "")
     target = args[0] if args and _writes(name) else kwargs.get("out")
     if isinstance(target, torch.Tensor) and not local_tensor.localize(target):
         raise RuntimeError(f"`{name}` writes values that differ between ranks to a parameter")
@@ -79,6 +80,12 @@ def result(func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
         target.was_written()
     results = [_called(func, args, kwargs) for args, kwargs in given]
     return target if target is not None and results[0] is not None else local_tensor.merged(results)
+
+
+@functools.cache
+def _of_first() -> frozenset[Any]:
+    """The methods of `_OF_FIRST`, some of which the runtime patches."""
+    return frozenset(getattr(_T, name) for name in _OF_FIRST)
 
 
 def _called(func: Any, args: Any, kwargs: dict[str, Any]) -> Any:

@@ -19,7 +19,7 @@ from .. import ranks
 from ..adapters.torch_internals import pytree
 from ..autograd.compiled_function import CompiledFunction
 from ..autograd.specialization import Specialization
-from ..jit import reachable_modules, trace
+from ..jit import reachable_modules, recompilations, trace
 from ..tensor import arrays
 from . import local_tensor
 from .local_tensor import LocalTensor
@@ -100,7 +100,7 @@ class _Mapped(Specialization):
 
         def run(rank: Any, learned: Any, fixed: Any) -> Any:
             # Each rank draws numbers of its own, and leaves the same state.
-            with ranks.of_one():
+            with ranks.of_one(are_mapped=True):
                 return of_rank(learned, fixed, random=jax.random.fold_in(random, rank))
 
         numbers = jax.numpy.arange(ranks.count())
@@ -126,6 +126,7 @@ def called_module(module: torch.nn.Module, args: Any, kwargs: dict[str, Any]) ->
     if mapped is None:
         mapped = vars(module)[_COMPILED] = MappedFunction(call)
         mapped.name = type(module).__name__
+        mapped.compilations = recompilations.Compilations(module.forward)
     return _result(mapped, call, mapped.name, args, kwargs)
 
 

@@ -27,8 +27,14 @@ broadcast_to_and_flatten = _pytree._broadcast_to_and_flatten
 
 #: Context in which neither modes nor classes of tensors see calls of torch functions.
 DisableTorchFunction = torch._C.DisableTorchFunction
+#: Context in which they do again.
+EnableTorchFunction = torch._C._EnableTorchFunction
 #: Context in which no class of tensors sees operations.
 DisableTorchDispatch = torch._C._DisableTorchDispatch
+#: The attribute `grad` of tensors.
+tensor_gradient: Any = torch._C.TensorBase.grad
+#: The attributes of tensors for the hooks on their gradients: those before it is accumulated, and after.
+tensor_hooks: Any = (torch._C.TensorBase._backward_hooks, torch._C.TensorBase._post_accumulate_grad_hooks)
 #: Context without modes, of torch functions and of operations.
 disable_current_modes = _python_dispatch._disable_current_modes
 #: The modes for torch functions that are active in this thread.

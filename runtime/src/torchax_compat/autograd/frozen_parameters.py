@@ -92,6 +92,11 @@ class Frozen:
             if wants != was
         ]
 
+    @property
+    def left(self) -> list[Any]:
+        """The settings that stay when the function has run."""
+        return self._left
+
     def set(self, tensor: torch.Tensor, requires_grad: bool = True) -> None:
         """Called before the function sets `requires_grad`."""
         if id(tensor) not in self._learned:

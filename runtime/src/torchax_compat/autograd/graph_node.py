@@ -9,8 +9,8 @@ from typing import Any
 import jax
 import torch
 
-from ..tensor import arrays
-from . import gradient_hooks, vjp_functions
+from ..tensor import arrays, deferral
+from . import deferred_step, gradient_hooks, vjp_functions
 
 
 class Node(torch.autograd.Function):
@@ -18,24 +18,29 @@ class Node(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, version: Any, run: Any, *given: Any) -> Any:
-        """The results of the function as tensors; integers among them have no gradient."""
+        """The results of the function as tensors; integers among them have no gradient.
+
+        Without a compiled function to run, the call is recorded, and computed later.
+        """
         forward, ctx.backward_function = run
+        ctx.version, ctx.step = version, None
+        if forward is None:
+            ctx.is_float = version.is_float
+            ctx.reached, ctx.bearing = version.reached, version.plan.bearing
+            ctx.step = deferral.current = deferred_step.DeferredStep(version, given)
+            return _outputs(ctx, ctx.step.floats, ctx.step.rest)
         floats, rest, ctx.pullback, ctx.reached, ctx.bearing = version.compute(forward, given)
-        ctx.version, ctx.kinds = version, tuple(value.aval for value in floats)
+        ctx.kinds = tuple(value.aval for value in floats)
         ctx.is_float = version.is_float  # a function that runs call by call may return others next time
-        made, rest = list(map(arrays.tensor, floats)), list(map(arrays.tensor, rest))
-        ctx.mark_non_differentiable(
-            *rest, *(one for one, bears in zip(made, ctx.bearing, strict=False) if not bears)
-        )
-        ctx.set_materialize_grads(False)
-        floats, others = iter(made), iter(rest)
-        return tuple(next(floats) if is_float else next(others) for is_float in version.is_float)
+        return _outputs(ctx, list(map(arrays.tensor, floats)), list(map(arrays.tensor, rest)))
 
     @staticmethod
     def backward(ctx: Any, *gradients: Any) -> Any:
         """The gradients of the inputs; None for those that the outputs do not depend on."""
         if all(gradient is None for gradient in gradients):
             return (None,) * (2 + len(ctx.version.with_gradient))
+        if ctx.step is not None:
+            _take_from_step(ctx)
         floats = [g for g, is_float in zip(gradients, ctx.is_float, strict=False) if is_float]
         values = [None if g is None else arrays.on_torchax(g).jax() for g in floats]
         reached = _reached_from(ctx, tuple(g is not None for g in floats))
@@ -70,3 +75,24 @@ def _reached_from(ctx: Any, have_gradients: Any) -> Any:
     if wanted not in known:
         known[wanted] = vjp_functions.reached_inputs(ctx.pullback, wanted)
     return known[wanted]
+
+
+def _outputs(ctx: Any, floats: Any, rest: Any) -> Any:
+    unborne = (one for one, bears in zip(floats, ctx.bearing, strict=False) if not bears)
+    ctx.mark_non_differentiable(*rest, *unborne)
+    ctx.set_materialize_grads(False)
+    floats, others = iter(floats), iter(rest)
+    return tuple(next(floats) if is_float else next(others) for is_float in ctx.is_float)
+
+
+def _take_from_step(ctx: Any) -> None:
+    """Compute the forward pass of a recorded call, for a backward pass of its own."""
+    step, ctx.step = ctx.step, None
+    if deferral.current is step:
+        deferral.settle()
+    if step.pullback is None:
+        raise RuntimeError(
+            "Trying to backward through the graph a second time: the first backward pass computed it together "
+            "with the forward pass. Specify `retain_graph=True` when calling `backward()` for the first time."
+        )
+    ctx.pullback, ctx.kinds = step.pullback, step.kinds

@@ -30,8 +30,8 @@ from ..jit import (
     trace,
     varying_arguments,
 )
-from ..tensor import arrays
-from . import frozen_parameters, gradient_hooks, graph_node, vjp_functions
+from ..tensor import arrays, deferral
+from . import deferred_step, frozen_parameters, gradient_hooks, graph_node, vjp_functions
 
 _NOT_ENABLED = (
     "the function gets torchax tensors, but the runtime is not in use: call `torchax_compat.enable()` at the "
@@ -74,6 +74,7 @@ class Specialization(trace.Trace):
         self.reached: Any = None  # which of the inputs with gradients the outputs depend on
         self.draws, self.may_draw_others = None, False
         self.replay: Any = None
+        self.plan = deferred_step.Plan(self)
         compilations = owner.compilations
         few = (
             compiler_settings.FEW_CALLS_OF_MANY_SHAPES
@@ -88,8 +89,10 @@ class Specialization(trace.Trace):
     def __call__(self, given: Any, is_compiled: bool) -> Any:
         """Call the function for some tensors, compiled or call by call."""
         if is_compiled:
+            deferral.settle()
+            forward = None if torch.is_grad_enabled() and self.plan.records() else self.forward
             with active_programs.using(None), frozen_parameters.linked(given, self.with_gradient):
-                made = graph_node.Node.apply(self, (self.forward, self.backward), *self._linked(given))
+                made = graph_node.Node.apply(self, (forward, self.backward), *self._linked(given))
         else:
             with (
                 program.compiled(self.programs, self.modules, lambda: self.objects),
@@ -146,7 +149,19 @@ class Specialization(trace.Trace):
         )
         self.reached = reached if self.reached is None else self.reached
         self._make_anew(reached)
-        return outputs, rest, pullback, reached, vjp_functions.differentiable_outputs(pullback, len(outputs))
+        bearing = vjp_functions.differentiable_outputs(pullback, len(outputs))
+        self.plan.note(outputs, rest, bearing)
+        return outputs, rest, pullback, reached, bearing
+
+    def is_plain(self) -> bool:
+        """Whether calls only compute results, gradients, buffers and the random key."""
+        kept = (
+            *(self.replay.values, self.replay.reads.values, self.replay.drawn, self.numbers.read),
+            *(self.states, *self.left, self.changed, self.replaced, self.filled, self.frozen.left),
+            *(any(self.on_host), any(self.retained), self.pattern, self.drew_on_host),
+        )
+        later = frozen_parameters.LATER in self.with_gradient
+        return not any(kept) and not later and isinstance(self.backward, compiler_settings.Jitted)
 
     def _make_anew(self, reached: Any) -> None:
         """Create new parameters for replaced ones that get gradients: no optimizer has the new ones.
@@ -176,6 +191,10 @@ class Specialization(trace.Trace):
             return self._traced(learned, fixed, buffers, random, states, drawn, is_traced=is_traced)
 
         return jax.vjp(run, learned, has_aux=True)
+
+    def trace_forward(self, learned: Any, fixed: Any, buffers: Any, random: Any, drawn: Any) -> Any:
+        """Trace a call that is plain as part of another program."""
+        return self._forward(learned, fixed, buffers, random, [], drawn)
 
     def _forward_of_values(self, *given: Any) -> Any:
         return self._forward(*given, is_traced=False)

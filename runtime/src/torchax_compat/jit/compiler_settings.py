@@ -114,6 +114,13 @@ class Jitted:
             self._optimized = jax.jit(function, compiler_options=_options(level=1), **options)
             self._used = jax.jit(function, compiler_options=_options(level=0), **options)
             self._quick_calls_left = few_calls
+        if not self._quick_calls_left:
+            self._used = self._optimized
+
+    @property
+    def is_optimized(self) -> bool:
+        """Whether the next call is one of the program that XLA optimizes."""
+        return self._used is self._optimized
 
     def __call__(self, *args: Any) -> Any:
         """Call the compiled function."""

@@ -197,6 +197,7 @@ class Trace:
             now = [tensor.jax() for tensor in latest]
             self.changed = [i for i, value in enumerate(values) if now[i] is not value]
             written += [now[i] for i in self.changed]
+            self.rotates_key = environment.prng_key is not random
             random = environment.prng_key
         self.drew_on_host = random_states.states(self.generators) != host
         used = executed.used() if executed is not None else None

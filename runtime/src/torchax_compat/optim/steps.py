@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import types
 import warnings
 from collections.abc import Callable
@@ -14,9 +13,9 @@ import torch
 import torchax
 from torchax.tensor import Tensor
 
-from ..adapters.torch_internals import DisableTorchFunction
+from ..autograd import deferred_step
 from ..jit import compiler_settings, trace
-from ..tensor import arrays
+from ..tensor import arrays, deferral
 from . import step_counts
 
 #: Optimizers that give the same results compiled: `RAdam` subtracts large numbers, others compare steps.
@@ -71,26 +70,27 @@ def compile_step(optimizer: torch.optim.Optimizer) -> torch.optim.Optimizer:
     def zero_grad(self: Any, set_to_none: bool = True) -> Any:
         if not set_to_none:
             return plain_zero_grad(set_to_none)
-        with DisableTorchFunction():  # torch would call it for each gradient
-            for p in (p for group in self.param_groups for p in group["params"]):
-                p.grad = None
+        deferral.drop([p for group in self.param_groups for p in group["params"]])
         return None
 
     def step(self: Any, closure: Any = None) -> Any:
-        with DisableTorchFunction():
-            parameters = [p for group in self.param_groups for p in group["params"] if p.grad is not None]
+        parameters = deferral.with_gradients([p for group in self.param_groups for p in group["params"]])
         hooks = self._optimizer_step_pre_hooks or self._optimizer_step_post_hooks
         if closure is not None or hooks or not arrays.computes_on_torchax(parameters):
             return plain(closure)
-        is_first = any(p not in self.state for p in parameters)
+        entries = [self.state.get(p) for p in parameters]
+        is_first = None in entries
         numbers = _numbers(self.param_groups)
         changing.update(place for place, value in numbers.items() if latest.get(place, value) != value)
         changing.update(place for place in numbers if place[1] == "lr")
         latest.update(numbers)
         while ways and len(versions) <= (trace.MOST_VERSIONS if ways[1:] else MOST_RATES):
             given = ways[0](changing)
+            update = _Update(self, plain, parameters, entries, numbers, given)
             try:
-                return _step(self, plain, parameters, versions, numbers, given)
+                if update.key in versions and deferred_step.takes(update):
+                    return None
+                return _step(update, versions)
             except Exception as error:
                 versions.clear()
                 if is_first:
@@ -140,78 +140,88 @@ def _with_numbers(group: Any, number: Any, numbers: Any) -> Any:
     return entries
 
 
-def _step(
-    optimizer: torch.optim.Optimizer, plain: Any, parameters: Any, versions: Any, numbers: Any, given: Any
-) -> None:
-    groups = optimizer.param_groups
-    places = sorted(given, key=str)
-    others = tuple(
-        (number, name, *map(trace.identity, value if isinstance(value, tuple) else (value,)))
-        for number, group in enumerate(groups)
-        for name, value in {**group, **_with_numbers(group, number, dict.fromkeys(given))}.items()
-        if name != "params"
-    )
-    key = (tuple(id(p) for p in parameters), tuple(places), others)
-    if key not in versions:
-        versions[key] = compiler_settings.Jitted(
-            functools.partial(_traced_step, optimizer, plain, parameters, places)
+class _Update:
+    """A step of an optimizer for some parameters, as a function of arrays.
+
+    `changing` are the places of the numbers that are inputs.
+    """
+
+    def __init__(
+        self,
+        optimizer: torch.optim.Optimizer,
+        plain: Any,
+        parameters: Any,
+        entries: Any,
+        numbers: Any,
+        changing: Any,
+    ) -> None:
+        self._optimizer, self._plain = optimizer, plain
+        self.parameters, self._entries = parameters, entries
+        self._places = sorted(changing, key=str)
+        others = tuple(
+            (number, name, *map(trace.identity, value if isinstance(value, tuple) else (value,)))
+            for number, group in enumerate(optimizer.param_groups)
+            for name, value in {**group, **_with_numbers(group, number, dict.fromkeys(changing))}.items()
+            if name != "params"
         )
-    kind = np.float64 if any(p.dtype == torch.float64 for p in parameters) else np.float32
-    with DisableTorchFunction():
-        gradients = [p.grad.jax() for p in parameters]
-    values, state = versions[key](
-        [p.jax() for p in parameters],
-        gradients,
-        [_tensors_of(optimizer.state.get(p, {})) for p in parameters],
-        [kind(numbers[p] or (NEARLY_NOTHING if p[1] == "lr" else 0)) for p in places],
-    )
-    for p, value, entry in zip(parameters, values, state, strict=False):
-        arrays.put(p, value)
-        kept = optimizer.state[p]
-        for name, new in entry.items():
-            if isinstance(kept.get(name), Tensor):
-                arrays.put(kept[name], new)
-            else:
-                kept[name] = arrays.tensor(new)
+        self.key = (id(optimizer), tuple(map(id, parameters)), tuple(self._places), others)
+        kind = np.float64 if any(p.dtype == torch.float64 for p in parameters[:1]) else np.float32
+        self.numbers = [kind(numbers[p] or (NEARLY_NOTHING if p[1] == "lr" else 0)) for p in self._places]
+
+    def state(self) -> list[dict[str, Any]]:
+        """The arrays of the optimizer for each parameter, by name."""
+        return [_tensors_of(entry or {}) for entry in self._entries]
+
+    def compute(self, values: Any, gradients: Any, state: Any, numbers: Any) -> Any:
+        """The new values of the parameters, and the new state."""
+        optimizer, parameters = self._optimizer, self.parameters
+        known = {
+            place: _Changing(value, torchax.default_env())
+            for place, value in zip(self._places, numbers, strict=True)
+        }
+        with contextlib.ExitStack() as stack:
+            tensors = [*parameters, *[p.grad for p in parameters]]
+            for tensor, value in zip(tensors, [*values, *gradients], strict=True):
+                stack.enter_context(deferral.holding(tensor, value))
+            for p, entry in zip(parameters, state, strict=True):
+                if p in optimizer.state:
+                    stack.callback(optimizer.state.__setitem__, p, optimizer.state[p])
+                    traced = {name: arrays.tensor(value) for name, value in entry.items()}
+                    optimizer.state[p] = step_counts.State({**optimizer.state[p], **traced})
+                else:  # the first step creates the state
+                    stack.callback(optimizer.state.pop, p, None)
+                    optimizer.state[p] = step_counts.State()
+            for number, group in enumerate(optimizer.param_groups):
+                # With `capturable`, torch does not read the step count as a number.
+                traced = {"capturable": True, "foreach": False, "fused": False}
+                traced = {name: value for name, value in traced.items() if name in group}
+                traced |= _with_numbers(group, number, known)
+                stack.callback(group.update, {name: group[name] for name in traced})
+                group.update(traced)
+            stack.enter_context(arrays.entered())
+            self._plain()
+            return [p.jax() for p in parameters], [_tensors_of(optimizer.state[p]) for p in parameters]
+
+    def leave(self, values: Any, state: Any) -> None:
+        """Take the new values and the new state."""
+        for p, value in zip(self.parameters, values, strict=True):
+            arrays.put(p, value)
+        for p, known, entry in zip(self.parameters, self._entries, state, strict=True):
+            kept = self._optimizer.state[p] if known is None else known
+            for name, new in entry.items():
+                if isinstance(kept.get(name), Tensor):
+                    arrays.put(kept[name], new)
+                else:
+                    kept[name] = arrays.tensor(new)
 
 
-def _traced_step(
-    optimizer: torch.optim.Optimizer,
-    plain: Any,
-    parameters: Any,
-    places: Any,
-    values: Any,
-    gradients: Any,
-    state: Any,
-    numbers: Any,
-) -> Any:
-    numbers = {
-        place: _Changing(value, torchax.default_env()) for place, value in zip(places, numbers, strict=False)
-    }
-    with contextlib.ExitStack() as stack:
-        tensors = [*parameters, *[p.grad for p in parameters]]
-        for tensor, value in zip(tensors, [*values, *gradients], strict=False):
-            stack.callback(arrays.put, tensor, tensor.jax())
-            arrays.put(tensor, value)
-        for p, entry in zip(parameters, state, strict=False):
-            if p in optimizer.state:
-                stack.callback(optimizer.state.__setitem__, p, optimizer.state[p])
-                traced = {name: arrays.tensor(value) for name, value in entry.items()}
-                optimizer.state[p] = step_counts.State({**optimizer.state[p], **traced})
-            else:  # the first step creates the state
-                stack.callback(optimizer.state.pop, p, None)
-                optimizer.state[p] = step_counts.State()
-        for number, group in enumerate(optimizer.param_groups):
-            # With `capturable`, torch does not read the step count as a number.
-            traced = {"capturable": True, "foreach": False, "fused": False}
-            traced = {name: value for name, value in traced.items() if name in group}
-            traced |= _with_numbers(group, number, numbers)
-            stack.callback(group.update, {name: group[name] for name in traced})
-            group.update(traced)
-        stack.enter_context(arrays.entered())
-        plain()
-        return [p.jax() for p in parameters], [_tensors_of(optimizer.state.get(p, {})) for p in parameters]
+def _step(update: _Update, versions: Any) -> None:
+    if update.key not in versions:
+        versions[update.key] = compiler_settings.Jitted(update.compute)
+    gradients = [p.grad.jax() for p in update.parameters]
+    values = [p.jax() for p in update.parameters]
+    update.leave(*versions[update.key](values, gradients, update.state(), update.numbers))
 
 
 def _tensors_of(entry: Any) -> Any:
-    return {name: arrays.on_torchax(v).jax() for name, v in entry.items() if isinstance(v, torch.Tensor)}
+    return {name: arrays.array_of(v) for name, v in entry.items() if isinstance(v, torch.Tensor)}

@@ -60,8 +60,18 @@ def on_host(value: Any) -> Any:
         return torch.from_numpy(np.array(value))
 
 
+def array_of(tensor: torch.Tensor) -> Any:
+    """The array of a tensor, which is copied to the device if it is not on torchax."""
+    if type(tensor) is Tensor and "_taken" not in tensor.__dict__ and "_elem" in tensor.__dict__:
+        return tensor.__dict__["_elem"]  # a method would take as long as the step of a small layer
+    return on_torchax(tensor).jax()
+
+
 def put(tensor: torch.Tensor, value: Any) -> None:
     """Replace the array of a torchax tensor; for a tensor from `detach()` or `data`, that of its source."""
+    if type(tensor) is Tensor:
+        tensor._elem = value
+        return
     getattr(tensor, "_of", tensor).apply_jax_(lambda _: value)
 
 
@@ -100,7 +110,7 @@ def widened(value: Any) -> Any:
 def computes_on_torchax(tensors: Any) -> bool:
     """Whether one of the tensors is on torchax, and none of them is being traced."""
     on = [tensor for tensor in tensors if isinstance(tensor, Tensor)]
-    return bool(on) and not any(isinstance(tensor.jax(), jax.core.Tracer) for tensor in on)
+    return bool(on) and not any(isinstance(array_of(tensor), jax.core.Tracer) for tensor in on)
 
 
 def is_traced(value: Any) -> bool:

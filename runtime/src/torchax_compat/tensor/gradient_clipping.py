@@ -11,6 +11,7 @@ from torchax.tensor import Tensor
 
 from ..adapters.torch_internals import clip_grads_with_norm, total_norm
 from ..patches.declarations import TORCH, patch
+from . import deferral
 
 
 @patch(
@@ -22,13 +23,18 @@ def _norm_of_all(
     tensors: Any, norm_type: Any = 2.0, error_if_nonfinite: bool = False, foreach: Any = None
 ) -> Any:
     tensors = [tensors] if isinstance(tensors, torch.Tensor) else list(tensors)
+    if deferral.current is not None and not error_if_nonfinite:
+        recorded = deferral.current.norm(tensors, float(norm_type))
+        if recorded is not None:
+            return recorded
     if error_if_nonfinite or not _can_be_compiled(tensors):
         return total_norm(tensors, norm_type, error_if_nonfinite, foreach)
-    return Tensor(_norm([tensor.jax() for tensor in tensors], float(norm_type)), tensors[0]._env)
+    return Tensor(norm([tensor.jax() for tensor in tensors], float(norm_type)), tensors[0]._env)
 
 
 @functools.partial(jax.jit, static_argnums=1)
-def _norm(values: Any, norm_type: Any) -> Any:
+def norm(values: Any, norm_type: Any) -> Any:
+    """The norm of the norms of arrays."""
     norms = [jax.numpy.linalg.norm(value.ravel(), norm_type) for value in values]
     return jax.numpy.linalg.norm(jax.numpy.stack(norms), norm_type)
 
@@ -41,16 +47,19 @@ def _norm(values: Any, norm_type: Any) -> Any:
 def _clip_all(parameters: Any, max_norm: Any, total_norm: Any, foreach: Any = None) -> Any:
     parameters = [parameters] if isinstance(parameters, torch.Tensor) else list(parameters)
     gradients = [p.grad for p in parameters if p.grad is not None]
+    if deferral.current is not None and deferral.current.clip(gradients, float(max_norm), total_norm):
+        return None
     if not _can_be_compiled([*gradients, total_norm]):
         return clip_grads_with_norm(parameters, max_norm, total_norm, foreach)
-    values = _clipped([gradient.jax() for gradient in gradients], float(max_norm), total_norm.jax())
+    values = clipped([gradient.jax() for gradient in gradients], float(max_norm), total_norm.jax())
     for gradient, value in zip(gradients, values, strict=False):
         gradient.apply_jax_(lambda _, value=value: value)
     return None
 
 
 @jax.jit
-def _clipped(values: Any, most: Any, norm: Any) -> Any:
+def clipped(values: Any, most: Any, norm: Any) -> Any:
+    """Arrays whose norm is made no larger than a number."""
     factor = jax.numpy.minimum(most / (norm + 1e-6), 1.0)
     return [(value * factor).astype(value.dtype) for value in values]
 

@@ -25,7 +25,7 @@ from ..adapters.torch_internals import DisableTorchDispatch, DisableTorchFunctio
 from ..autograd import no_grad
 from ..ops import bit_views
 from ..patches.declarations import TORCHAX, patch, setup
-from . import dispatch, memory_format, shared_data
+from . import deferral, dispatch, memory_format, shared_data
 
 _aten = torch.ops.aten
 #: Views of all elements in their order.
@@ -158,6 +158,8 @@ def _elements(tensor: torch.Tensor) -> Any:
         array = _root(taken.source)._elem
         if array is not taken.array and _is_shared(tensor):
             held["_elem"], taken.array = taken.anew(held["_elem"].shape), array
+    if "_elem" not in held:
+        return deferral.array_of(tensor)
     return held["_elem"]
 
 

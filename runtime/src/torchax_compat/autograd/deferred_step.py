@@ -1,0 +1,417 @@
+"""A call of a compiled function that is computed together with its backward pass.
+
+The forward pass, the backward pass and, from `optim/fused_step.py`, the step of the optimizer become one XLA
+program: it keeps no intermediate results in memory between them, and starts once.
+Nothing is guessed: a call is recorded, and whatever reads one of its results, or an array that it changes,
+computes what was recorded so far (`tensor/deferral.py`).
+A function whose results are always needed before the backward pass is not recorded any more.
+"""
+
+from __future__ import annotations
+
+import itertools
+import sys
+import threading
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import jax
+import torch
+import torchax
+from torchax.tensor import Tensor
+
+from ..adapters.torch_internals import DisableTorchFunction, EnableTorchFunction, tensor_hooks
+from ..jit import compiler_settings, host_random, trace
+from ..patches.declarations import TORCH, patch
+from ..tensor import arrays, deferral, gradient_clipping
+from . import vjp_functions
+
+#: A function is recorded from this call on: the first ones compile its parts, which tells what it changes.
+FIRST_CALL = 3
+#: After this many calls whose results were needed before the backward pass, a function is not recorded.
+MOST_MISSES = 3
+
+
+#: Errors after which the parts of a step are computed one by one.
+_NOT_TRACEABLE = (*trace.NEEDS_VALUE, TypeError)
+
+
+class NotPlainError(TypeError):
+    """The function reads numbers or changes attributes, which have to be taken over after the call."""
+
+
+class Update(Protocol):
+    """What an optimizer does with the gradients."""
+
+    #: Identifies `compute`, and what it was made for.
+    key: Any
+    #: The parameters that it changes.
+    parameters: Sequence[torch.Tensor]
+    #: Inputs that change from step to step.
+    numbers: Any
+
+    def state(self) -> list[dict[str, Any]]:
+        """Its arrays for each parameter, which nothing else uses afterwards."""
+
+    def compute(self, values: Any, gradients: Any, state: Any, numbers: Any) -> Any:
+        """The new values of the parameters, and the new state."""
+
+    def leave(self, values: Any, state: Any) -> None:
+        """Take these."""
+
+
+class Plan:
+    """How calls of a version of a function are recorded; one that has been called says what it changes."""
+
+    def __init__(self, version: Any) -> None:
+        self.version = version
+        self.calls = self.misses = 0
+        self.programs: dict[Any, Any] = {}
+        self._is_plain: bool | None = None
+        self._gradients: list[Tensor] = []
+
+    def note(self, floats: Any, rest: Any, bearing: Any) -> None:
+        """Note the results of a call that was computed at once."""
+        self.calls += 1
+        self.floats = [(one.shape, one.dtype) for one in floats]
+        self.rest = [(one.shape, one.dtype) for one in rest]
+        self.bearing = bearing
+
+    def records(self) -> bool:
+        """Whether the next call is recorded."""
+        if self.calls < FIRST_CALL - 1 or self.misses >= MOST_MISSES or not self.version.forward.is_optimized:
+            return False
+        if threading.current_thread() is not threading.main_thread():
+            return False  # another one may read the results
+        if self._is_plain is None:
+            self._is_plain = self.version.is_plain() and self._has_known_parameters()
+        return self._is_plain
+
+    def _has_known_parameters(self) -> bool:
+        """Whether gradients go to parameters of one dtype, and to nothing else."""
+        version, count = self.version, len(self.version.parameters)
+        if any(version.with_gradient[count:]) or not any(version.reached):
+            return False
+        learned = [p for p, wants in zip(version.parameters, version.with_gradient, strict=False) if wants]
+        self.learned = list(itertools.compress(learned, version.reached))
+        self._places = {id(p): i for i, p in enumerate(learned)}
+        self._numbers = {id(p): i for i, p in enumerate(self.learned)}
+        return len({p.dtype for p in self.learned}) == 1 and all(type(p) is Tensor for p in self.learned)
+
+    def has(self, parameters: Sequence[torch.Tensor]) -> bool:
+        """Whether these parameters get gradients."""
+        return all(id(p) in self._numbers for p in parameters)
+
+    def places_of(self, parameters: Sequence[torch.Tensor]) -> tuple[tuple[int, int], ...]:
+        """For each parameter, its place among the inputs with gradients, and that of its gradient."""
+        return tuple((self._places[id(p)], self._numbers[id(p)]) for p in parameters)
+
+    def gradients(self, *, keeps: bool) -> list[Tensor]:
+        """A tensor for each gradient: the latest one if it is kept, or if nothing else holds it."""
+        if not self._gradients:
+            self._gradients = [deferral.waiting(p.shape, p.jax().dtype) for p in self.learned]
+        elif not keeps:
+            for i, p in enumerate(self.learned):
+                is_held = sys.getrefcount(self._gradients[i]) > _GRADIENT_REFERENCES
+                if is_held or "is_given" in vars(self._gradients[i]):
+                    self._gradients[i] = deferral.waiting(p.shape, p.jax().dtype)
+        return self._gradients
+
+    @property
+    def dtype(self) -> Any:
+        """The dtype of the gradients."""
+        return self.learned[0].jax().dtype
+
+
+class DeferredStep:
+    """A recorded call of a version of a function for some tensors."""
+
+    def __init__(self, version: Any, given: Sequence[torch.Tensor]) -> None:
+        self.version, self.plan, self.given = version, version.plan, given
+        self._buffers = list(trace.buffers_of(version.modules).values())
+        self._buffer_values = [buffer.jax() for buffer in self._buffers]
+        values = list(map(arrays.array_of, given))
+        wanted = version.with_gradient
+        self._learned = list(itertools.compress(values, wanted))
+        self._fixed = [value for value, wants in zip(values, wanted, strict=True) if not wants]
+        self._key = torchax.default_env().prng_key
+        self._drawn = host_random.new_numbers(version.draws or ())
+        self._owner_of_key = deferral.wait_for_key() if version.rotates_key else None
+        for buffer in self._buffers:
+            del vars(buffer)["_elem"]
+        self.floats = [deferral.waiting(*kind) for kind in self.plan.floats]
+        self.rest = [deferral.waiting(*kind) for kind in self.plan.rest]
+        self.pullback: Any = None
+        self._seed: int | None = None  # the output on which `backward` was called
+        self._before: list[Any] | None = None
+        self._norms: list[tuple[tuple[int, ...], float, Tensor, float | None]] = []
+
+    # The backward pass
+
+    def backward(self, tensor: torch.Tensor) -> bool:
+        """Record `tensor.backward()`; whether that can be."""
+        seed = next((i for i, one in enumerate(self.floats) if one is tensor), None)
+        if seed is None or self._seed is not None or not self.plan.bearing[seed]:
+            return False
+        learned = self.plan.learned
+        known = [deferral.gradients.get(id(one)) for one in learned]
+        if any(one is not None for one in known):
+            if any(one is None for one in known):
+                return False
+            self._before = [one[1].jax() for one in known if one is not None]
+        if not deferral.without_gradient(learned) or _have_hooks((*learned, tensor)):
+            return False
+        self._seed = seed
+        self.gradients = self.plan.gradients(keeps=self._before is not None)
+        for gradient in self.gradients:
+            vars(gradient).pop("_elem", None)
+        deferral.gradients.update(
+            (id(one), (one, gradient)) for one, gradient in zip(learned, self.gradients, strict=True)
+        )
+        return True
+
+    @property
+    def is_backward(self) -> bool:
+        """Whether the backward pass is recorded."""
+        return self._seed is not None
+
+    def takes(self, parameters: Sequence[torch.Tensor]) -> bool:
+        """Whether an update of some parameters can be computed together with both passes."""
+        if not self.is_backward:
+            return False
+        known = deferral.gradients
+        if not all(id(p) in known for p in parameters) or not self.plan.has(parameters):
+            return False
+        # What was written to them since the call is not what it was recorded for.
+        return all(
+            known[id(p)][1] is self.gradients[number] and arrays.array_of(p) is self._learned[place]
+            for p, (place, number) in zip(parameters, self.plan.places_of(parameters), strict=True)
+        )
+
+    # Gradient clipping
+
+    def norm(self, gradients: Any, norm_type: float) -> Tensor | None:
+        """The norm of gradients, which is computed later; None if it has to be computed at once."""
+        places = self._places(gradients)
+        if places is None or self._norms:
+            return None
+        total = deferral.waiting((), self.plan.dtype)
+        self._norms.append((places, norm_type, total, None))
+        return total
+
+    def clip(self, gradients: Any, most: float, norm: torch.Tensor) -> bool:
+        """Record that gradients are clipped by a norm that is computed later; whether that can be."""
+        places = self._places(gradients)
+        if places is None or not self._norms or self._norms[-1][2] is not norm:
+            return False
+        *known, _ = self._norms[-1]
+        if known[0] != places or self._norms[-1][3] is not None:
+            return False
+        self._norms[-1] = (*self._norms[-1][:3], most)
+        return True
+
+    def _places(self, gradients: Any) -> tuple[int, ...] | None:
+        if not self.is_backward:
+            return None
+        known = {id(gradient): i for i, gradient in enumerate(self.gradients)}
+        places = tuple(known.get(id(gradient), -1) for gradient in gradients)
+        return places if places and min(places) >= 0 else None
+
+    # Computing
+
+    def settle(self) -> None:
+        """Compute what is recorded so far."""
+        if self._seed is not None:
+            self.run(None)
+            return
+        self._end()
+        self.plan.misses += 1
+        with EnableTorchFunction():  # torch may be in the middle of a function
+            self._compute_forward()
+
+    def run(self, update: Update | None) -> bool:
+        """Compute the forward and backward pass, and what an optimizer does with the gradients.
+
+        Returns whether it did; what cannot be compiled as one program is computed without the optimizer.
+        """
+        self._end()
+        self.plan.misses = 0
+        places = self.plan.places_of([] if update is None else update.parameters)
+        clips = self._clips()
+        key = (self._seed, self._before is not None, clips, places, None if update is None else update.key)
+        is_new = key not in self.plan.programs
+        if is_new:
+            compute = None if update is None else update.compute
+            program = _Program(self.version, self._seed, clips, places, compute)
+            self.plan.programs[key] = compiler_settings.Jitted(program, few_calls=0, donate_argnums=(0,))
+        given = self._learned
+        self._learned = list(given)
+        changed = [given[i] for i, _ in places]
+        for i, _ in places:
+            self._learned[i] = given[i] = None
+        state = [] if update is None else update.state()
+        try:
+            with EnableTorchFunction():
+                found = self._computed(self.plan.programs[key], changed, state, update)
+        except Exception as error:
+            if not is_new or not isinstance(error, _NOT_TRACEABLE):
+                raise
+            for (i, _), value in zip(places, changed, strict=True):
+                self._learned[i] = value
+            self._run_apart()
+            return False
+        floats, rest, written, random, gradients, norms, values, state = found
+        self._leave(floats, rest, written, random)
+        self._leave_gradients(gradients, norms)
+        if update is not None:
+            update.leave(values, state)
+        return True
+
+    def _computed(self, program: Any, changed: Any, state: Any, update: Update | None) -> Any:
+        return program(
+            (_owned(changed), list(map(_owned, state)), self._before),
+            (
+                *(self._learned, self._fixed, self._buffer_values, self._key, self._drawn),
+                () if update is None else update.numbers,
+                [most for *_, most in self._norms if most is not None],
+            ),
+        )
+
+    def _run_apart(self) -> None:
+        """Compute both passes one by one, and record no more calls."""
+        version = self.version
+        self.plan.misses = MOST_MISSES
+        self._compute_forward()
+        kinds = self.kinds
+        seeds = [jax.numpy.ones(k.shape, k.dtype) if i == self._seed else None for i, k in enumerate(kinds)]
+        gradients = version.backward(self.pullback, seeds, kinds, version.reached)
+        if self._before is not None:
+            gradients = [old + new for old, new in zip(self._before, gradients, strict=True)]
+        self.pullback = None
+        most = [one for *_, one in self._norms if one is not None]
+        gradients, norms = _clipped(gradients, self._clips(), most)
+        self._leave_gradients(gradients, norms)
+
+    def _clips(self) -> Any:
+        return tuple((where, kind, most is not None) for where, kind, _, most in self._norms)
+
+    def _compute_forward(self) -> None:
+        outputs = self.version.forward(
+            self._learned, self._fixed, self._buffer_values, self._key, [], self._drawn
+        )
+        floats, self.pullback, (rest, _, _, written, random, _) = outputs
+        self._leave(floats, rest, written, random)
+
+    def _end(self) -> None:
+        """Stop recording; what the call changes has its former value until it is computed."""
+        deferral.current = None
+        for buffer, value in zip(self._buffers, self._buffer_values, strict=True):
+            vars(buffer)["_elem"] = value
+        if self._owner_of_key is not None:
+            vars(self._owner_of_key)["prng"] = self._key
+
+    def _leave(self, floats: Any, rest: Any, written: Any, random: Any) -> None:
+        for tensor, value in zip((*self.floats, *self.rest), (*floats, *rest), strict=True):
+            vars(tensor)["_elem"] = value
+        for buffer, value in zip(self._buffers, written, strict=True):
+            vars(buffer)["_elem"] = value
+        if self._owner_of_key is not None:
+            vars(self._owner_of_key)["prng"] = random
+        self.kinds = tuple(value.aval for value in floats)
+        # The graph of the results holds this step, so it must not hold them.
+        self.floats, self.rest, self.given = [], [], ()
+
+    def _leave_gradients(self, gradients: Any, norms: Any) -> None:
+        for tensor, value in zip(self.gradients, gradients, strict=True):
+            vars(tensor)["_elem"] = value
+        for (_, _, total, _), value in zip(self._norms, norms, strict=True):
+            vars(total)["_elem"] = value
+
+
+class _Program:
+    """Both passes and an update, as a function of arrays for JAX to compile."""
+
+    def __init__(self, version: Any, seed: int | None, clips: Any, places: Any, compute: Any) -> None:
+        self._version, self._seed, self._clips = version, seed, clips
+        self._places, self._compute = places, compute
+
+    def __call__(self, owned: Any, others: Any) -> Any:
+        values, state, before = owned
+        learned, fixed, buffers, key, drawn, numbers, most = others
+        learned = list(learned)
+        for (i, _), value in zip(self._places, values, strict=True):
+            learned[i] = value
+        version = self._version
+        floats, pullback, (rest, *read, written, random, left) = version.trace_forward(
+            learned, fixed, buffers, key, drawn
+        )
+        if any(map(jax.tree.leaves, (*read, left))):
+            raise NotPlainError
+        seeds = [jax.numpy.ones_like(one) if i == self._seed else None for i, one in enumerate(floats)]
+        gradients = list(vjp_functions.pull_back(pullback, seeds, floats, version.reached))
+        if before is not None:
+            gradients = [old + new for old, new in zip(before, gradients, strict=True)]
+        gradients, norms = _clipped(gradients, self._clips, most)
+        if self._compute is not None:
+            taken = [gradients[j] for _, j in self._places]
+            values, state = self._compute(values, taken, state, numbers)
+        return floats, rest, written, random, gradients, norms, values, state
+
+
+def _clipped(gradients: Any, clips: Any, most: Any) -> Any:
+    """Gradients, clipped, and their norms before that."""
+    gradients, norms, most = list(gradients), [], iter(most)
+    for places, kind, is_clipped in clips:
+        norms.append(gradient_clipping.norm([gradients[i] for i in places], kind))
+        if is_clipped:
+            found = gradient_clipping.clipped([gradients[i] for i in places], next(most), norms[-1])
+            for i, value in zip(places, found, strict=True):
+                gradients[i] = value
+    return gradients, norms
+
+
+#: The references to an array that only its tensor and the list of inputs hold, when they are counted.
+_ARRAY_REFERENCES = 3
+#: The references to a gradient that only its plan holds.
+_GRADIENT_REFERENCES = 2
+
+
+def _owned(values: Any) -> Any:
+    """A list or a dictionary of arrays that XLA may overwrite: copies of those that something else holds."""
+    for place in range(len(values)) if isinstance(values, list) else values:
+        if sys.getrefcount(values[place]) > _ARRAY_REFERENCES:
+            values[place] = jax.numpy.copy(values[place])
+    return values
+
+
+def takes(update: Update) -> bool:
+    """Compute a recorded backward pass together with an update; whether it did."""
+    step = deferral.current
+    return isinstance(step, DeferredStep) and step.takes(update.parameters) and step.run(update)
+
+
+def _have_hooks(tensors: Sequence[torch.Tensor]) -> bool:
+    first, later = (hooks.__get__ for hooks in tensor_hooks)
+    with DisableTorchFunction():
+        return any(first(tensor) or later(tensor) for tensor in tensors)
+
+
+@patch(
+    "torchax.tensor:Tensor.backward",
+    why="The backward pass of a recorded call is computed together with the forward pass.",
+    upstream=TORCH + "_tensor.py",
+)
+def _backward(
+    tensor: Tensor,
+    gradient: Any = None,
+    retain_graph: Any = None,
+    create_graph: bool = False,
+    inputs: Any = None,
+) -> None:
+    """`tensor.backward()`."""
+    step = deferral.current
+    is_plain = gradient is None and not retain_graph and not create_graph and inputs is None
+    if isinstance(step, DeferredStep) and is_plain and step.backward(tensor):
+        return
+    deferral.hand_over()
+    torch.Tensor.backward(tensor, gradient, retain_graph, create_graph, inputs)

@@ -1,0 +1,184 @@
+"""A training step that is recorded and not computed yet.
+
+The forward pass of a compiled function, the backward pass and the step of the optimizer are one XLA program
+if nothing needs the results of one before the next is called.
+So the results of such a call have no array at first: their `_elem` is missing until something reads it, which
+computes what was recorded.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any, Protocol
+
+import torch
+import torchax
+from torchax.tensor import RuntimeProperty, Tensor
+
+from ..adapters.torch_internals import DisableTorchFunction, tensor_gradient
+from ..patches.declarations import TORCHAX, patch
+
+
+class Recorded(Protocol):
+    """A step whose parts are recorded."""
+
+    def settle(self) -> None:
+        """Compute what is recorded so far."""
+
+    def norm(self, gradients: Any, norm_type: float) -> Tensor | None:
+        """The norm of gradients, which is computed later; None if it has to be computed at once."""
+
+    def clip(self, gradients: Any, most: float, norm: torch.Tensor) -> bool:
+        """Record that gradients are clipped by a norm that is computed later; whether that can be."""
+
+
+#: The step that is recorded at present.
+current: Recorded | None = None
+#: By the `id` of a tensor: the tensor, and its gradient from a backward pass that was recorded. PyTorch does
+#: not have these gradients: to give it each one and to take it away again would take longer than a step.
+gradients: dict[int, tuple[torch.Tensor, Tensor]] = {}
+
+
+def settle() -> None:
+    """Compute what is recorded."""
+    if current is not None:
+        current.settle()
+
+
+class _Kind:
+    """The shape and dtype of an array that is computed later."""
+
+    def __init__(self, shape: Any, dtype: Any) -> None:
+        self.shape, self.dtype = shape, dtype
+
+
+def waiting(shape: Any, dtype: Any) -> Tensor:
+    """A tensor whose array is computed later."""
+    made = Tensor(_Kind(shape, dtype), torchax.default_env())
+    del vars(made)["_elem"]
+    return made
+
+
+def is_waiting(values: Any) -> bool:
+    """Whether the array of a tensor among arguments of a function is computed later."""
+    for value in values:
+        if isinstance(value, (list, tuple)):
+            if is_waiting(value):
+                return True
+        elif type(value) is Tensor and "_elem" not in vars(value):
+            return True
+    return False
+
+
+def array_of(tensor: torch.Tensor) -> Any:
+    """The array of a tensor that has none yet."""
+    settle()
+    return vars(tensor)["_elem"]
+
+
+def hand_over() -> None:
+    """Give PyTorch the gradients that it does not have, for its own backward pass."""
+    settle()
+    kept = list(gradients.values())
+    gradients.clear()
+    with DisableTorchFunction():
+        for tensor, gradient in kept:
+            vars(gradient)["is_given"] = True  # PyTorch holds it, too
+            tensor_gradient.__set__(tensor, gradient)
+
+
+def without_gradient(tensors: Any) -> bool:
+    """Whether PyTorch has no gradient of any of the tensors."""
+    get = tensor_gradient.__get__
+    with DisableTorchFunction():
+        return all(get(tensor) is None for tensor in tensors)
+
+
+def with_gradients(tensors: list[torch.Tensor]) -> list[torch.Tensor]:
+    """Those of the tensors that have a gradient."""
+    get = tensor_gradient.__get__
+    with DisableTorchFunction():
+        return [one for one in tensors if id(one) in gradients or get(one) is not None]
+
+
+def drop(tensors: list[torch.Tensor]) -> None:
+    """Set the gradients of tensors to None."""
+    get, set_ = tensor_gradient.__get__, tensor_gradient.__set__
+    with DisableTorchFunction():  # torch would call it for each gradient
+        for one in tensors:
+            gradients.pop(id(one), None)
+            if get(one) is not None:
+                set_(one, None)
+
+
+@contextlib.contextmanager
+def holding(tensor: torch.Tensor, array: Any) -> Iterator[None]:
+    """Let a tensor have another array for a while; what is recorded is not computed for that."""
+    source = getattr(tensor, "_of", tensor)
+    held = vars(source)
+    before = held.get("_elem", held)
+    source._elem = array
+    try:
+        yield
+    finally:
+        if before is held:
+            del held["_elem"]
+        else:
+            source._elem = before
+
+
+def _gradient(tensor: torch.Tensor) -> Any:
+    """`tensor.grad`."""
+    known = gradients.get(id(tensor))
+    if known is not None:
+        return known[1]
+    with DisableTorchFunction():
+        return tensor_gradient.__get__(tensor)
+
+
+def _set_gradient(tensor: torch.Tensor, value: Any) -> None:
+    """`tensor.grad = value`."""
+    gradients.pop(id(tensor), None)
+    if value is not None:
+        vars(value)["is_given"] = True
+    with DisableTorchFunction():
+        tensor_gradient.__set__(tensor, value)
+
+
+def _remove_gradient(tensor: torch.Tensor) -> None:
+    """`del tensor.grad`."""
+    _set_gradient(tensor, None)
+
+
+patch(
+    "torchax.tensor:Tensor.grad",
+    why="The gradients of a recorded backward pass are not among those that PyTorch has.",
+    upstream=TORCHAX + "tensor.py",
+)(property(_gradient, _set_gradient, _remove_gradient))
+
+
+def _key(state: RuntimeProperty) -> Any:
+    """The random key of the environment."""
+    if "prng" not in vars(state):
+        settle()
+    return vars(state)["prng"]
+
+
+def _set_key(state: RuntimeProperty, key: Any) -> None:
+    vars(state)["prng"] = key
+
+
+def wait_for_key() -> RuntimeProperty:
+    """Let whatever reads the random key wait for what is recorded; returns what holds the key."""
+    state: RuntimeProperty = torchax.default_env().param
+    del vars(state)["prng"]
+    return state
+
+
+patch(
+    "torchax.tensor:RuntimeProperty.prng",
+    why="The random key after a recorded forward pass is computed later.",
+    upstream=TORCHAX + "tensor.py",
+    is_new=True,
+)(property(_key, _set_key))

@@ -54,7 +54,7 @@ class CompiledFunction:
         args, kwargs = self.records.taken(plain_args, plain_kwargs)
         leaves, tree = pytree.tree_flatten((args, kwargs))
         modules, others = reachable_modules.modules_and_tensors(self.function, leaves)
-        hooks = [hook for module in modules for hook in attribute_owners.hooks_of(module)]
+        hooks = attribute_owners.hooks_of_all(modules)
         if hooks:
             args, kwargs = attribute_owners.with_containers(hooks, args, kwargs)
             leaves, tree = pytree.tree_flatten((args, kwargs))

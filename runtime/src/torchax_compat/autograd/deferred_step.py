@@ -68,7 +68,6 @@ class Plan:
         self.calls = self.misses = 0
         self.programs: dict[Any, Any] = {}
         self._is_plain: bool | None = None
-        self._gradients: list[Tensor] = []
 
     def note(self, floats: Any, rest: Any, bearing: Any) -> None:
         """Note the results of a call that was computed at once."""
@@ -96,6 +95,10 @@ class Plan:
         self.learned = list(itertools.compress(learned, version.reached))
         self._places = {id(p): i for i, p in enumerate(learned)}
         self._numbers = {id(p): i for i, p in enumerate(self.learned)}
+        self._gradients = [deferral.waiting(p.shape, p.jax().dtype) for p in self.learned]
+        self._shown = {
+            id(p): (p, gradient) for p, gradient in zip(self.learned, self._gradients, strict=True)
+        }
         return len({p.dtype for p in self.learned}) == 1 and all(type(p) is Tensor for p in self.learned)
 
     def has(self, parameters: Sequence[torch.Tensor]) -> bool:
@@ -106,16 +109,18 @@ class Plan:
         """For each parameter, its place among the inputs with gradients, and that of its gradient."""
         return tuple((self._places[id(p)], self._numbers[id(p)]) for p in parameters)
 
-    def gradients(self, *, keeps: bool) -> list[Tensor]:
-        """A tensor for each gradient: the latest one if it is kept, or if nothing else holds it."""
-        if not self._gradients:
-            self._gradients = [deferral.waiting(p.shape, p.jax().dtype) for p in self.learned]
-        elif not keeps:
+    def gradients(self, *, keeps: bool) -> dict[int, tuple[torch.Tensor, Tensor]]:
+        """By the `id` of a parameter: itself, and a tensor for its gradient.
+
+        That is the latest one if it is kept, or if nothing else holds it.
+        """
+        if not keeps:
             for i, p in enumerate(self.learned):
                 is_held = sys.getrefcount(self._gradients[i]) > _GRADIENT_REFERENCES
                 if is_held or "is_given" in vars(self._gradients[i]):
-                    self._gradients[i] = deferral.waiting(p.shape, p.jax().dtype)
-        return self._gradients
+                    self._gradients[i] = deferral.waiting(p.shape, self.dtype)
+                    self._shown[id(p)] = p, self._gradients[i]
+        return self._shown
 
     @property
     def dtype(self) -> Any:
@@ -162,12 +167,11 @@ class DeferredStep:
         if not deferral.without_gradient(learned) or _have_hooks((*learned, tensor)):
             return False
         self._seed = seed
-        self.gradients = self.plan.gradients(keeps=self._before is not None)
+        shown = self.plan.gradients(keeps=self._before is not None)
+        self.gradients = [gradient for _, gradient in shown.values()]
         for gradient in self.gradients:
-            vars(gradient).pop("_elem", None)
-        deferral.gradients.update(
-            (id(one), (one, gradient)) for one, gradient in zip(learned, self.gradients, strict=True)
-        )
+            gradient.__dict__.pop("_elem", None)
+        deferral.show(shown)
         return True
 
     @property
@@ -372,8 +376,8 @@ def _clipped(gradients: Any, clips: Any, most: Any) -> Any:
 
 #: The references to an array that only its tensor and the list of inputs hold, when they are counted.
 _ARRAY_REFERENCES = 3
-#: The references to a gradient that only its plan holds.
-_GRADIENT_REFERENCES = 2
+#: The references to a gradient that only its plan holds, in two places.
+_GRADIENT_REFERENCES = 3
 
 
 def _owned(values: Any) -> Any:

@@ -49,6 +49,19 @@ def hooks_of(module: torch.nn.Module) -> Any:
     return [*module._forward_pre_hooks.values(), *module._forward_hooks.values(), *gradients]
 
 
+def hooks_of_all(modules: Any) -> Any:
+    """The forward hooks and gradient hooks of modules, most of which have none."""
+    return [
+        hook
+        for module in modules
+        if module._forward_hooks
+        or module._forward_pre_hooks
+        or module._backward_hooks
+        or module._backward_pre_hooks
+        for hook in hooks_of(module)
+    ]
+
+
 def objects_filled_by(hooks: Any) -> Any:
     """The objects and containers that hooks can access, and may fill."""
     found: list[Any] = []

@@ -205,14 +205,24 @@ class _Update:
     def leave(self, values: Any, state: Any) -> None:
         """Take the new values and the new state."""
         for p, value in zip(self.parameters, values, strict=True):
-            arrays.put(p, value)
+            _put(p, value)
         for p, known, entry in zip(self.parameters, self._entries, state, strict=True):
             kept = self._optimizer.state[p] if known is None else known
             for name, new in entry.items():
-                if isinstance(kept.get(name), Tensor):
-                    arrays.put(kept[name], new)
+                tensor = kept.get(name)
+                if type(tensor) is Tensor:
+                    tensor.__dict__["_elem"] = new
+                elif isinstance(tensor, Tensor):
+                    arrays.put(tensor, new)
                 else:
                     kept[name] = arrays.tensor(new)
+
+
+def _put(tensor: torch.Tensor, value: Any) -> None:
+    if type(tensor) is Tensor:
+        tensor.__dict__["_elem"] = value  # a method for each array would take longer than a small step
+    else:
+        arrays.put(tensor, value)
 
 
 def _step(update: _Update, versions: Any) -> None:

@@ -9,7 +9,7 @@ computes what was recorded.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any, Protocol
 
 import torch
@@ -81,7 +81,7 @@ def hand_over() -> None:
     """Give PyTorch the gradients that it does not have, for its own backward pass."""
     settle()
     kept = list(gradients.values())
-    gradients.clear()
+    hide(gradients)
     with DisableTorchFunction():
         for tensor, gradient in kept:
             vars(gradient)["is_given"] = True  # PyTorch holds it, too
@@ -102,12 +102,25 @@ def with_gradients(tensors: list[torch.Tensor]) -> list[torch.Tensor]:
         return [one for one in tensors if id(one) in gradients or get(one) is not None]
 
 
+def show(shown: dict[int, tuple[torch.Tensor, Tensor]]) -> None:
+    """Let tensors have gradients that are computed later."""
+    global gradients
+    gradients = {**gradients, **shown} if gradients else shown
+
+
+def hide(ids: Collection[int]) -> None:
+    """Let tensors with these `id`s have the gradients that PyTorch has."""
+    global gradients
+    if gradients:
+        gradients = {one: pair for one, pair in gradients.items() if one not in ids}
+
+
 def drop(tensors: list[torch.Tensor]) -> None:
     """Set the gradients of tensors to None."""
+    hide(set(map(id, tensors)))
     get, set_ = tensor_gradient.__get__, tensor_gradient.__set__
     with DisableTorchFunction():  # torch would call it for each gradient
         for one in tensors:
-            gradients.pop(id(one), None)
             if get(one) is not None:
                 set_(one, None)
 
@@ -139,7 +152,8 @@ def _gradient(tensor: torch.Tensor) -> Any:
 
 def _set_gradient(tensor: torch.Tensor, value: Any) -> None:
     """`tensor.grad = value`."""
-    gradients.pop(id(tensor), None)
+    if id(tensor) in gradients:
+        hide((id(tensor),))
     if value is not None:
         vars(value)["is_given"] = True
     with DisableTorchFunction():

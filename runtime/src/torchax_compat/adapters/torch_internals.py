@@ -35,6 +35,8 @@ DisableTorchDispatch = torch._C._DisableTorchDispatch
 tensor_gradient: Any = torch._C.TensorBase.grad
 #: The attributes of tensors for the hooks on their gradients: those before it is accumulated, and after.
 tensor_hooks: Any = (torch._C.TensorBase._backward_hooks, torch._C.TensorBase._post_accumulate_grad_hooks)
+#: Starts PyTorch's backward pass.
+run_backward = torch.autograd._engine_run_backward
 #: Context without modes, of torch functions and of operations.
 disable_current_modes = _python_dispatch._disable_current_modes
 #: The modes for torch functions that are active in this thread.

@@ -9,7 +9,9 @@ A function whose results are always needed before the backward pass is not recor
 
 from __future__ import annotations
 
+import functools
 import itertools
+import operator
 import sys
 import threading
 from collections.abc import Sequence
@@ -20,7 +22,12 @@ import torch
 import torchax
 from torchax.tensor import Tensor
 
-from ..adapters.torch_internals import DisableTorchFunction, EnableTorchFunction, tensor_hooks
+from ..adapters.torch_internals import (
+    DisableTorchFunction,
+    EnableTorchFunction,
+    run_backward,
+    tensor_hooks,
+)
 from ..jit import compiler_settings, host_random, trace
 from ..patches.declarations import TORCH, patch
 from ..tensor import arrays, deferral, gradient_clipping
@@ -50,8 +57,8 @@ class Update(Protocol):
     #: Inputs that change from step to step.
     numbers: Any
 
-    def state(self) -> list[dict[str, Any]]:
-        """Its arrays for each parameter, which nothing else uses afterwards."""
+    def state(self) -> dict[str, list[Any]]:
+        """Its arrays by name, for each parameter; nothing else uses these lists."""
 
     def compute(self, values: Any, gradients: Any, state: Any, numbers: Any) -> Any:
         """The new values of the parameters, and the new state."""
@@ -68,6 +75,8 @@ class Plan:
         self.calls = self.misses = 0
         self.programs: dict[Any, Any] = {}
         self._is_plain: bool | None = None
+        self._updates: dict[Any, Any] = {}
+        self._observed = -1
 
     def note(self, floats: Any, rest: Any, bearing: Any) -> None:
         """Note the results of a call that was computed at once."""
@@ -95,32 +104,46 @@ class Plan:
         self.learned = list(itertools.compress(learned, version.reached))
         self._places = {id(p): i for i, p in enumerate(learned)}
         self._numbers = {id(p): i for i, p in enumerate(self.learned)}
+        self.all_places: tuple[int, ...] = tuple(range(len(self.learned)))
         self._gradients = [deferral.waiting(p.shape, p.jax().dtype) for p in self.learned]
         self._shown = {
             id(p): (p, gradient) for p, gradient in zip(self.learned, self._gradients, strict=True)
         }
         return len({p.dtype for p in self.learned}) == 1 and all(type(p) is Tensor for p in self.learned)
 
-    def has(self, parameters: Sequence[torch.Tensor]) -> bool:
-        """Whether these parameters get gradients."""
-        return all(id(p) in self._numbers for p in parameters)
+    def update_of(self, parameters: Sequence[torch.Tensor], key: Any) -> Any:
+        """For each parameter of an update, its place among the inputs, and the number of its gradient.
 
-    def places_of(self, parameters: Sequence[torch.Tensor]) -> tuple[tuple[int, int], ...]:
-        """For each parameter, its place among the inputs with gradients, and that of its gradient."""
-        return tuple((self._places[id(p)], self._numbers[id(p)]) for p in parameters)
+        None if one of them gets no gradient.
+        """
+        if key not in self._updates:
+            has_all = all(id(p) in self._numbers for p in parameters)
+            places = tuple(self._places[id(p)] for p in parameters) if has_all else ()
+            numbers = tuple(self._numbers[id(p)] for p in parameters) if has_all else ()
+            self._updates[key] = (places, numbers) if has_all else None
+        return self._updates[key]
 
-    def gradients(self, *, keeps: bool) -> dict[int, tuple[torch.Tensor, Tensor]]:
+    def gradients(self) -> dict[int, tuple[torch.Tensor, Tensor]]:
         """By the `id` of a parameter: itself, and a tensor for its gradient.
 
-        That is the latest one if it is kept, or if nothing else holds it.
+        That is the present one if gradients are accumulated; else the latest one, if nothing else holds it.
         """
-        if not keeps:
-            for i, p in enumerate(self.learned):
-                is_held = sys.getrefcount(self._gradients[i]) > _GRADIENT_REFERENCES
-                if is_held or "is_given" in vars(self._gradients[i]):
-                    self._gradients[i] = deferral.waiting(p.shape, self.dtype)
-                    self._shown[id(p)] = p, self._gradients[i]
+        known = self._gradients
+        for i in range(len(known)):
+            if sys.getrefcount(known[i]) > _GRADIENT_REFERENCES or "is_given" in known[i].__dict__:
+                p = self.learned[i]
+                if deferral.gradients.get(id(p)) is not self._shown[id(p)]:
+                    known[i] = deferral.waiting(p.shape, self.dtype)
+                    self._shown[id(p)] = p, known[i]
         return self._shown
+
+    def is_unobserved(self, learned: Sequence[torch.Tensor]) -> bool:
+        """Whether PyTorch has neither gradients of the parameters nor hooks on them."""
+        if self._observed != deferral.changes:
+            if not deferral.without_gradient(learned) or _have_hooks(learned):
+                return False
+            self._observed = deferral.changes
+        return True
 
     @property
     def dtype(self) -> Any:
@@ -159,15 +182,16 @@ class DeferredStep:
         if seed is None or self._seed is not None or not self.plan.bearing[seed]:
             return False
         learned = self.plan.learned
-        known = [deferral.gradients.get(id(one)) for one in learned]
-        if any(one is not None for one in known):
-            if any(one is None for one in known):
-                return False
-            self._before = [one[1].jax() for one in known if one is not None]
-        if not deferral.without_gradient(learned) or _have_hooks((*learned, tensor)):
+        if not self.plan.is_unobserved(learned) or _have_hooks((tensor,)):
             return False
+        if deferral.gradients:
+            known = [deferral.gradients.get(id(one)) for one in learned]
+            if any(known):
+                if not all(known):
+                    return False
+                self._before = [one[1].jax() for one in known if one is not None]
         self._seed = seed
-        shown = self.plan.gradients(keeps=self._before is not None)
+        shown = self.plan.gradients()
         self.gradients = [gradient for _, gradient in shown.values()]
         for gradient in self.gradients:
             gradient.__dict__.pop("_elem", None)
@@ -179,18 +203,20 @@ class DeferredStep:
         """Whether the backward pass is recorded."""
         return self._seed is not None
 
-    def takes(self, parameters: Sequence[torch.Tensor]) -> bool:
+    def takes(self, update: Update) -> bool:
         """Whether an update of some parameters can be computed together with both passes."""
-        if not self.is_backward:
+        found = self.plan.update_of(update.parameters, update.key) if self.is_backward else None
+        if found is None:
             return False
-        known = deferral.gradients
-        if not all(id(p) in known for p in parameters) or not self.plan.has(parameters):
-            return False
-        # What was written to them since the call is not what it was recorded for.
-        return all(
-            known[id(p)][1] is self.gradients[number] and arrays.array_of(p) is self._learned[place]
-            for p, (place, number) in zip(parameters, self.plan.places_of(parameters), strict=True)
-        )
+        places, numbers = found
+        shown = deferral.gradients
+        for p, place, number in zip(update.parameters, places, numbers, strict=True):
+            known = shown.get(id(p))
+            if known is None or known[1] is not self.gradients[number]:
+                return False
+            if arrays.array_of(p) is not self._learned[place]:
+                return False  # it was written to since the call
+        return True
 
     # Gradient clipping
 
@@ -214,9 +240,12 @@ class DeferredStep:
         self._norms[-1] = (*self._norms[-1][:3], most)
         return True
 
-    def _places(self, gradients: Any) -> tuple[int, ...] | None:
+    def _places(self, gradients: Sequence[torch.Tensor]) -> tuple[int, ...] | None:
         if not self.is_backward:
             return None
+        if len(gradients) == len(self.gradients) and all(map(operator.is_, gradients, self.gradients)):
+            places: tuple[int, ...] = self.plan.all_places
+            return places
         known = {id(gradient): i for i, gradient in enumerate(self.gradients)}
         places = tuple(known.get(id(gradient), -1) for gradient in gradients)
         return places if places and min(places) >= 0 else None
@@ -240,28 +269,29 @@ class DeferredStep:
         """
         self._end()
         self.plan.misses = 0
-        places = self.plan.places_of([] if update is None else update.parameters)
+        key_of_update = None if update is None else update.key
+        found = None if update is None else self.plan.update_of(update.parameters, key_of_update)
+        places, numbers = found or ((), ())
         clips = self._clips()
-        key = (self._seed, self._before is not None, clips, places, None if update is None else update.key)
+        key = (self._seed, self._before is not None, clips, key_of_update)
         is_new = key not in self.plan.programs
         if is_new:
             compute = None if update is None else update.compute
-            program = _Program(self.version, self._seed, clips, places, compute)
+            program = _Program(self.version, self._seed, clips, (places, numbers), compute)
             self.plan.programs[key] = compiler_settings.Jitted(program, few_calls=0, donate_argnums=(0,))
-        given = self._learned
-        self._learned = list(given)
-        changed = [given[i] for i, _ in places]
-        for i, _ in places:
-            self._learned[i] = given[i] = None
-        state = [] if update is None else update.state()
+        learned = self._learned
+        changed = [learned[i] for i in places]
+        for i in places:
+            learned[i] = None
+        state = {} if update is None else update.state()
         try:
             with EnableTorchFunction():
                 found = self._computed(self.plan.programs[key], changed, state, update)
         except Exception as error:
             if not is_new or not isinstance(error, _NOT_TRACEABLE):
                 raise
-            for (i, _), value in zip(places, changed, strict=True):
-                self._learned[i] = value
+            for i, value in zip(places, changed, strict=True):
+                learned[i] = value
             self._run_apart()
             return False
         floats, rest, written, random, gradients, norms, values, state = found
@@ -273,7 +303,7 @@ class DeferredStep:
 
     def _computed(self, program: Any, changed: Any, state: Any, update: Update | None) -> Any:
         return program(
-            (_owned(changed), list(map(_owned, state)), self._before),
+            (_owned(changed), {name: _owned(values) for name, values in state.items()}, self._before),
             (
                 *(self._learned, self._fixed, self._buffer_values, self._key, self._drawn),
                 () if update is None else update.numbers,
@@ -343,7 +373,8 @@ class _Program:
         values, state, before = owned
         learned, fixed, buffers, key, drawn, numbers, most = others
         learned = list(learned)
-        for (i, _), value in zip(self._places, values, strict=True):
+        places, taken_from = self._places
+        for i, value in zip(places, values, strict=True):
             learned[i] = value
         version = self._version
         floats, pullback, (rest, *read, written, random, left) = version.trace_forward(
@@ -357,7 +388,7 @@ class _Program:
             gradients = [old + new for old, new in zip(before, gradients, strict=True)]
         gradients, norms = _clipped(gradients, self._clips, most)
         if self._compute is not None:
-            taken = [gradients[j] for _, j in self._places]
+            taken = [gradients[i] for i in taken_from]
             values, state = self._compute(values, taken, state, numbers)
         return floats, rest, written, random, gradients, norms, values, state
 
@@ -380,18 +411,18 @@ _ARRAY_REFERENCES = 3
 _GRADIENT_REFERENCES = 3
 
 
-def _owned(values: Any) -> Any:
-    """A list or a dictionary of arrays that XLA may overwrite: copies of those that something else holds."""
-    for place in range(len(values)) if isinstance(values, list) else values:
-        if sys.getrefcount(values[place]) > _ARRAY_REFERENCES:
-            values[place] = jax.numpy.copy(values[place])
+def _owned(values: list[Any]) -> list[Any]:
+    """Arrays that XLA may overwrite: copies of those that something else than their tensor holds."""
+    for i in range(len(values)):
+        if values[i] is not None and sys.getrefcount(values[i]) > _ARRAY_REFERENCES:
+            values[i] = jax.numpy.copy(values[i])
     return values
 
 
 def takes(update: Update) -> bool:
     """Compute a recorded backward pass together with an update; whether it did."""
     step = deferral.current
-    return isinstance(step, DeferredStep) and step.takes(update.parameters) and step.run(update)
+    return isinstance(step, DeferredStep) and step.takes(update) and step.run(update)
 
 
 def _have_hooks(tensors: Sequence[torch.Tensor]) -> bool:
@@ -417,5 +448,32 @@ def _backward(
     is_plain = gradient is None and not retain_graph and not create_graph and inputs is None
     if isinstance(step, DeferredStep) and is_plain and step.backward(tensor):
         return
-    deferral.hand_over()
     torch.Tensor.backward(tensor, gradient, retain_graph, create_graph, inputs)
+
+
+@patch(
+    "torch.autograd:_engine_run_backward",
+    why="PyTorch may get gradients of tensors whose backward passes are recorded.",
+    upstream=TORCH + "autograd/graph.py",
+)
+def _run_backward(*args: Any, **kwargs: Any) -> Any:
+    deferral.hand_over()
+    return run_backward(*args, **kwargs)
+
+
+def _noting(name: str) -> None:
+    plain = getattr(torch.Tensor, name)
+
+    @functools.wraps(plain)
+    def register(tensor: torch.Tensor, hook: Any) -> Any:
+        deferral.note_change()
+        return plain(tensor, hook)
+
+    patch(
+        f"torchax.tensor:Tensor.{name}",
+        why="A recorded backward pass would not call the hook.",
+        upstream=TORCH + "_tensor.py",
+    )(register)
+
+
+_noting("register_post_accumulate_grad_hook")

@@ -22,7 +22,7 @@ from torchax.view import View
 
 from ..adapters.torch_internals import function_modes, get_backward_hooks, pytree
 from ..patches.declarations import TORCH, patch
-from ..tensor import arrays
+from ..tensor import arrays, deferral
 
 
 class HookWhileTracingError(Exception):
@@ -146,6 +146,7 @@ def _hooked(tensor: torch.Tensor, hook: Any) -> Any:
     if _is_traced(tensor) and not _is_marked():
         return RemovableHandle(OrderedDict())
     if not _may_be_tapped(tensor):
+        deferral.note_change()
         return _register_hook(tensor, hook)
     tap = _tap_of(tensor)
     handle = RemovableHandle(tap.hooks)

@@ -92,7 +92,8 @@ def _take_from_step(ctx: Any) -> None:
         deferral.settle()
     if step.pullback is None:
         raise RuntimeError(
-            "Trying to backward through the graph a second time: the first backward pass computed it together "
-            "with the forward pass. Specify `retain_graph=True` when calling `backward()` for the first time."
+            "Trying to backward through the graph a second time: the first backward pass was computed "
+            "together with the forward pass. Specify `retain_graph=True` when calling `backward()` for the "
+            "first time."
         )
     ctx.pullback, ctx.kinds = step.pullback, step.kinds

@@ -8,6 +8,7 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
+import jax
 import numpy as np
 import torch
 import torchax
@@ -64,6 +65,7 @@ def compile_step(optimizer: torch.optim.Optimizer) -> torch.optim.Optimizer:
     plain, plain_zero_grad = optimizer.step, optimizer.zero_grad
     versions: dict[Any, Any] = {}
     latest: dict[Any, Any] = {}
+    looked_at: list[Any] = []  # the state in which it was tried to share the step count
     changing: set[Any] = {(number, "lr", None) for number in range(len(optimizer.param_groups))}
     ways = list(_WAYS)
 
@@ -87,6 +89,10 @@ def compile_step(optimizer: torch.optim.Optimizer) -> torch.optim.Optimizer:
         while ways and len(versions) <= (trace.MOST_VERSIONS if ways[1:] else MOST_RATES):
             given = ways[0](changing)
             update = _Update(self, plain, parameters, entries, numbers, given)
+            if not is_first and not any(one is self.state for one in looked_at):
+                looked_at[:] = [self.state]  # `load_state_dict` makes it anew
+                if update.share_count():
+                    update = _Update(self, plain, parameters, entries, numbers, given)
             try:
                 if update.key in versions and deferred_step.takes(update):
                     return None
@@ -164,17 +170,47 @@ class _Update:
             for name, value in {**group, **_with_numbers(group, number, dict.fromkeys(changing))}.items()
             if name != "params"
         )
-        self.key = (id(optimizer), tuple(map(id, parameters)), tuple(self._places), others)
+        count = self._count()
+        self._has_count = count is not None
+        self.key = (id(optimizer), tuple(map(id, parameters)), tuple(self._places), others, self._has_count)
         kind = np.float64 if any(p.dtype == torch.float64 for p in parameters[:1]) else np.float32
         self.numbers = [kind(numbers[p] or (NEARLY_NOTHING if p[1] == "lr" else 0)) for p in self._places]
+        self.numbers += [count] if self._has_count else []
 
-    def state(self) -> list[dict[str, Any]]:
-        """The arrays of the optimizer for each parameter, by name."""
-        return [_tensors_of(entry or {}) for entry in self._entries]
+    def _count(self) -> Any:
+        """The step count, if all parameters have the same array for it."""
+        counts = [entry.get("step") if entry else None for entry in self._entries]
+        if not all(type(one) is Tensor for one in counts):
+            return None
+        first = arrays.array_of(counts[0]) if counts else None
+        return first if all(one.__dict__.get("_elem") is first for one in counts) else None
+
+    def share_count(self) -> bool:
+        """Let all parameters have one array for their step count if they are at the same step."""
+        counts = [entry.get("step") if entry else None for entry in self._entries]
+        if self._has_count or not counts or not all(type(one) is Tensor for one in counts):
+            return False
+        first, *others = map(arrays.array_of, counts)
+        are_equal = len({one.item() for one in jax.device_get([first, *others])}) == 1
+        for one in counts if are_equal else ():
+            _put(one, first)
+        return are_equal
+
+    def state(self) -> dict[str, list[Any]]:
+        """The arrays of the optimizer by name, for each parameter; a step count that all have is a number."""
+        if None in self._entries:
+            return {}
+        found = _arrays_of(self._entries)
+        if self._has_count:
+            del found["step"]
+        return found
 
     def compute(self, values: Any, gradients: Any, state: Any, numbers: Any) -> Any:
         """The new values of the parameters, and the new state."""
         optimizer, parameters = self._optimizer, self.parameters
+        if self._has_count:
+            *numbers, count = numbers
+            state = {**state, "step": [count] * len(parameters)}
         known = {
             place: _Changing(value, torchax.default_env())
             for place, value in zip(self._places, numbers, strict=True)
@@ -183,10 +219,12 @@ class _Update:
             tensors = [*parameters, *[p.grad for p in parameters]]
             for tensor, value in zip(tensors, [*values, *gradients], strict=True):
                 stack.enter_context(deferral.holding(tensor, value))
-            for p, entry in zip(parameters, state, strict=True):
+            for i, p in enumerate(parameters):
                 if p in optimizer.state:
                     stack.callback(optimizer.state.__setitem__, p, optimizer.state[p])
-                    traced = {name: arrays.tensor(value) for name, value in entry.items()}
+                    traced = {
+                        name: arrays.tensor(found[i]) for name, found in state.items() if found[i] is not None
+                    }
                     optimizer.state[p] = step_counts.State({**optimizer.state[p], **traced})
                 else:  # the first step creates the state
                     stack.callback(optimizer.state.pop, p, None)
@@ -200,22 +238,30 @@ class _Update:
                 group.update(traced)
             stack.enter_context(arrays.entered())
             self._plain()
-            return [p.jax() for p in parameters], [_tensors_of(optimizer.state[p]) for p in parameters]
+            found = _arrays_of([optimizer.state[p] for p in parameters])
+            count = found.pop("step")[0] if self._has_count else None
+            return [p.jax() for p in parameters], (found, count)
 
     def leave(self, values: Any, state: Any) -> None:
         """Take the new values and the new state."""
+        found, count = state
         for p, value in zip(self.parameters, values, strict=True):
             _put(p, value)
-        for p, known, entry in zip(self.parameters, self._entries, state, strict=True):
-            kept = self._optimizer.state[p] if known is None else known
-            for name, new in entry.items():
-                tensor = kept.get(name)
+        known = self._optimizer.state
+        entries = [known[p] for p in self.parameters] if None in self._entries else self._entries
+        for entry in entries if self._has_count else ():
+            entry["step"].__dict__["_elem"] = count
+        for name, arrays_ in found.items():
+            for entry, array in zip(entries, arrays_, strict=True):
+                tensor = entry.get(name)
+                if array is None:
+                    continue
                 if type(tensor) is Tensor:
-                    tensor.__dict__["_elem"] = new
+                    tensor.__dict__["_elem"] = array
                 elif isinstance(tensor, Tensor):
-                    arrays.put(tensor, new)
+                    arrays.put(tensor, array)
                 else:
-                    kept[name] = arrays.tensor(new)
+                    entry[name] = arrays.tensor(array)
 
 
 def _put(tensor: torch.Tensor, value: Any) -> None:
@@ -233,5 +279,16 @@ def _step(update: _Update, versions: Any) -> None:
     update.leave(*versions[update.key](values, gradients, update.state(), update.numbers))
 
 
-def _tensors_of(entry: Any) -> Any:
-    return {name: arrays.array_of(v) for name, v in entry.items() if isinstance(v, torch.Tensor)}
+def _arrays_of(entries: list[dict[str, Any]]) -> dict[str, list[Any]]:
+    """The arrays in the state of an optimizer by name, for each parameter; None where it has none."""
+    names = entries[0].keys()
+    if not all(entry.keys() == names for entry in entries):
+        names = dict.fromkeys(name for entry in entries for name in entry).keys()
+    found = {}
+    for name in names:
+        tensors = [entry.get(name) for entry in entries]
+        if any(isinstance(tensor, torch.Tensor) for tensor in tensors):
+            found[name] = [
+                arrays.array_of(tensor) if isinstance(tensor, torch.Tensor) else None for tensor in tensors
+            ]
+    return found

@@ -39,6 +39,15 @@ current: Recorded | None = None
 #: not have these gradients: to give it each one and to take it away again would take longer than a step.
 gradients: dict[int, tuple[torch.Tensor, Tensor]] = {}
 
+#: How often PyTorch may have got gradients or hooks, which recorded passes do not know.
+changes = 0
+
+
+def note_change() -> None:
+    """Note that PyTorch may have got a gradient, or a hook on one."""
+    global changes
+    changes += 1
+
 
 def settle() -> None:
     """Compute what is recorded."""
@@ -82,6 +91,7 @@ def hand_over() -> None:
     settle()
     kept = list(gradients.values())
     hide(gradients)
+    note_change()
     with DisableTorchFunction():
         for tensor, gradient in kept:
             vars(gradient)["is_given"] = True  # PyTorch holds it, too
@@ -156,6 +166,7 @@ def _set_gradient(tensor: torch.Tensor, value: Any) -> None:
         hide((id(tensor),))
     if value is not None:
         vars(value)["is_given"] = True
+        note_change()
     with DisableTorchFunction():
         tensor_gradient.__set__(tensor, value)
 

@@ -147,7 +147,7 @@ def _clipping(clip: Any) -> Any:
     @functools.wraps(clip)
     def run(parameters: Any, *args: Any, **kwargs: Any) -> Any:
         given = [parameters] if isinstance(parameters, torch.Tensor) else list(parameters)
-        return clip(list(map(_latest, given)), *args, **kwargs)
+        return clip(list(map(_latest, given)) if len(_became) else given, *args, **kwargs)
 
     return run
 

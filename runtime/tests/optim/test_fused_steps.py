@@ -485,16 +485,3 @@ def test_the_random_key_goes_on_after_a_recorded_call() -> None:
             found.append(torch.rand(2, device="jax").tolist())
         draws.append((found, net[0].weight.tolist()))
     torch.testing.assert_close(draws[0], draws[1])
-
-
-def test_nothing_is_recorded_while_the_runtime_is_off() -> None:
-    loop = Loop("jax", SGD)
-    for step in range(STEPS):
-        plain(loop, step)
-    torchax_compat.disable()
-    try:
-        weight = torch.ones(2, requires_grad=True)
-        weight.sum().backward()
-        assert [1.0, 1.0] == weight.grad.tolist()
-    finally:
-        torchax_compat.enable()

@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 import torch
-import torchax_compat
 from torch import nn
 from torchax_compat import compile_optimizer, differentiable
 from torchax_compat.autograd import deferred_step
@@ -485,3 +484,15 @@ def test_the_random_key_goes_on_after_a_recorded_call() -> None:
             found.append(torch.rand(2, device="jax").tolist())
         draws.append((found, net[0].weight.tolist()))
     torch.testing.assert_close(draws[0], draws[1])
+
+
+def test_hooks_on_several_gradients_are_called(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(deferred_step.Plan, "is_possible", True)
+    loop = Loop("jax", SGD)
+    for step in range(STEPS):
+        plain(loop, step)
+    seen: list[int] = []
+    weights = (loop.net[0].weight, loop.net[2].weight)
+    torch.autograd.graph.register_multi_grad_hook(weights, lambda gradients: seen.append(len(gradients)))
+    plain(loop, 0)
+    assert [2] == seen

@@ -20,6 +20,7 @@ from typing import Any, Protocol
 import jax
 import torch
 import torchax
+from torch.autograd.graph import register_multi_grad_hook
 from torchax.tensor import Tensor
 
 from ..adapters.torch_internals import (
@@ -70,6 +71,9 @@ class Update(Protocol):
 class Plan:
     """How calls of a version of a function are recorded; one that has been called says what it changes."""
 
+    #: Whether calls are recorded at all: not once a hook was put on nodes of PyTorch's graph.
+    is_possible = True
+
     def __init__(self, version: Any) -> None:
         self.version = version
         self.calls = self.misses = 0
@@ -89,8 +93,8 @@ class Plan:
         """Whether the next call is recorded."""
         if self.calls < FIRST_CALL - 1 or self.misses >= MOST_MISSES or not self.version.forward.is_optimized:
             return False
-        if threading.current_thread() is not threading.main_thread():
-            return False  # another one may read the results
+        if not Plan.is_possible or threading.current_thread() is not threading.main_thread():
+            return False  # another thread may read the results
         if self._is_plain is None:
             self._is_plain = self.version.is_plain() and self._has_known_parameters()
         return self._is_plain
@@ -477,3 +481,14 @@ def _noting(name: str) -> None:
 
 
 _noting("register_post_accumulate_grad_hook")
+
+
+@patch(
+    "torch.autograd.graph:register_multi_grad_hook",
+    why="A recorded backward pass would not call the hook, which belongs to nodes of PyTorch's graph.",
+    upstream=TORCH + "autograd/graph.py",
+)
+@functools.wraps(register_multi_grad_hook)
+def _register_multi_grad_hook(*args: Any, **kwargs: Any) -> Any:
+    Plan.is_possible = False
+    return register_multi_grad_hook(*args, **kwargs)

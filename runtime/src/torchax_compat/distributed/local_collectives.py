@@ -111,6 +111,11 @@ def _broadcast(tensor: torch.Tensor, src: int | None = None, group_src: Any = No
 
 @_collective
 def _all_gather(tensor_list: list[Any], tensor: torch.Tensor) -> None:
+    if tensor.dtype == torch.uint8 and not isinstance(tensor, LocalTensor):
+        ranks.report_once(
+            "`all_gather` gets the bytes of rank 0 for all ranks, as of a pickled object; gather tensors "
+            "instead"
+        )
     for target, part in zip(tensor_list, _parts(tensor), strict=True):
         _write(target, [part] * ranks.count())
 
@@ -152,13 +157,24 @@ def _all_to_all(output_tensor_list: list[Any], input_tensor_list: list[Any]) -> 
         _write(target, [given[rank][source].clone() for rank in range(ranks.count())])
 
 
+def _check_object(name: str, obj: Any) -> None:
+    """Report an object that has nothing of the other ranks."""
+    if not local_tensor.differs(obj):
+        ranks.report_once(
+            f"`{name}` gets the object of rank 0 for each of {ranks.count()} ranks: only tensors, and "
+            "numbers from `item()` and `tolist()`, have the values of all ranks; gather tensors instead"
+        )
+
+
 @_collective
 def _all_gather_object(object_list: list[Any], obj: Any) -> None:
+    _check_object("all_gather_object", obj)
     object_list[:] = [local_tensor.of_rank(obj, rank) for rank in range(ranks.count())]
 
 
 @_collective
 def _gather_object(obj: Any, object_gather_list: Any = None, **_destination: Any) -> None:
+    _check_object("gather_object", obj)
     if object_gather_list is not None:
         object_gather_list[:] = [local_tensor.of_rank(obj, rank) for rank in range(ranks.count())]
 

@@ -41,6 +41,14 @@ if distributed.is_available():
             return
         _start("fake", store=fake_store(), rank=0, world_size=ranks.count())
 
+    _ask_backend = distributed.get_backend
+
+    @patch("torch.distributed:get_backend", why=_WHY, upstream=_UPSTREAM)
+    @patch("torch.distributed.distributed_c10d:get_backend", why=_WHY, upstream=_UPSTREAM)
+    def _backend(group: Any = None) -> Any:
+        """`get_backend`: that of tensors of the host and of the device."""
+        return "gloo" if ranks.are_counted() else _ask_backend(group)
+
 
 _wrap, _call = DistributedDataParallel.__init__, DistributedDataParallel.forward
 _set_mode, _postpone = DistributedDataParallel.train, DistributedDataParallel.no_sync

@@ -31,9 +31,11 @@ _SAME = {
 }
 #: Methods whose result a program prints, saves, or uses in conditions: that of rank 0.
 _OF_FIRST = (
-    *("numpy", "tolist", "data_ptr", "__array__", "__repr__", "__str__", "__format__", "__bool__"),
+    *("numpy", "data_ptr", "__array__", "__repr__", "__str__", "__format__", "__bool__"),
     *("__float__", "__int__", "__index__", "__complex__", "__contains__", "__reduce_ex__", "__hash__"),
 )
+#: Longer lists have plain numbers, which are read faster.
+_MOST_NUMBERS = 1 << 14
 _BACKWARD = {_T.backward}
 #: Functions that compute each element on its own.
 _ELEMENTWISE = {
@@ -136,6 +138,13 @@ def _item(tensor: Any) -> Any:
     return local_numbers.number([part.item() for part in tensor.local_parts()])
 
 
+def _to_list(tensor: Any) -> Any:
+    """The numbers of a tensor in lists; long lists have those of rank 0 only."""
+    if tensor.numel() > _MOST_NUMBERS:
+        return local_tensor.of_rank(tensor, 0).tolist()
+    return local_tensor.merged([part.tolist() for part in tensor.local_parts()])
+
+
 def _moved(tensor: Any, *args: Any, **kwargs: Any) -> Any:
     """`tensor.to(...)`; from the host, each part goes to the device of its rank."""
     if not isinstance(tensor, LocalTensor):  # `tensor.to(local_tensor)`
@@ -199,6 +208,7 @@ def _set_items(tensor: Any, index: Any, value: Any) -> None:
 _REPLACED: dict[Any, Callable[..., Any]] = {
     _T.__setitem__: _set_items,
     _T.item: _item,
+    _T.tolist: _to_list,
     _T.to: _moved,
     _T.cpu: _to_host,
     _T.cuda: _to_device,

@@ -115,6 +115,13 @@ def are_among(values: Any) -> bool:
     return ranks.are_on() and any(type(leaf) is LocalTensor for leaf in pytree.tree_leaves(values))
 
 
+def differs(values: Any) -> bool:
+    """Whether a tree of values has tensors or numbers that differ between the ranks."""
+    return any(
+        type(leaf) is LocalTensor or type(leaf) in local_numbers.LOCAL for leaf in pytree.tree_leaves(values)
+    )
+
+
 def of_rank(values: Any, rank: int) -> Any:
     """A tree of values as one rank has it."""
     return pytree.tree_map(lambda leaf: _leaf_of_rank(leaf, rank), values)

@@ -45,9 +45,12 @@ def main():
         dist.all_gather_object(found, {"loss": round(loss.item(), 4), "weight": weight.item()})
         weight = weight.to(DEVICE)
         dist.reduce(weight, 0)
+        names = [None] * world
+        dist.all_gather_object(names, [number * 2 for number in batch["y"].tolist()])
         largest = loss.detach().clone()
         dist.all_reduce(largest, op=dist.ReduceOp.MAX)
         if rank == 0:
+            print(names, dist.get_backend())
             print(batch["name"], weight.item(), f"{largest.item():.5f}")
             print(" ".join(f"{one['loss']} {one['weight']}" for one in found))
     end(model)

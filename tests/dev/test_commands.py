@@ -11,7 +11,7 @@ import click.testing
 import pytest
 
 from tpulint.dev import __main__ as commands
-from tpulint.dev import on_gpu, probe_operators, program_times, touched
+from tpulint.dev import on_gpu, probe_operators, program_times, touched, tpu_costs
 
 
 def run(*arguments: str) -> tuple[int, str]:
@@ -42,6 +42,15 @@ def test_tables_of_measurements_are_printed_line_by_line(monkeypatch: pytest.Mon
     assert run("program-times") == (0, "| program |\n| gan |\n")
     assert run("on-gpu", "gan", "-j", "2") == (0, "gan\n2\n")
     assert run("probe-operators") == (0, "gives something else on torchax: aten.add\n")
+
+
+def test_costs_for_tpus_are_written_into_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "docs").mkdir()
+    monkeypatch.setattr(commands, "ROOT", tmp_path)
+    monkeypatch.setattr(tpu_costs, "measure", lambda _: ["compiled: GPT-2"])
+    monkeypatch.setattr(tpu_costs, "render", lambda _: "the page")
+    assert run("tpu-costs") == (0, "compiled: GPT-2\n")
+    assert (tmp_path / "docs/speed.md").read_text() == "the page"
 
 
 def test_missing_gpu_is_a_one_line_error(monkeypatch: pytest.MonkeyPatch) -> None:

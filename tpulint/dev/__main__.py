@@ -9,7 +9,16 @@ from typing import TextIO
 
 import click
 
-from tpulint.dev import evidence, new_rule, on_gpu, probe_operators, program_times, render_docs, touched
+from tpulint.dev import (
+    evidence,
+    new_rule,
+    on_gpu,
+    probe_operators,
+    program_times,
+    render_docs,
+    touched,
+    tpu_costs,
+)
 
 ROOT = Path(__file__).parents[2]
 
@@ -67,10 +76,18 @@ def _on_gpu(programs: tuple[str, ...], jobs: int) -> None:
         sys.exit(str(error))
 
 
+@dev.command("tpu-costs")
+def _tpu_costs() -> None:
+    """Compile training steps for TPUs, fixed and written by hand in JAX, and write docs/speed.md."""
+    for line in tpu_costs.measure(ROOT):
+        click.echo(line)
+    (ROOT / tpu_costs.PAGE).write_text(tpu_costs.render(ROOT), encoding="utf-8")
+
+
 @dev.command("render-docs")
 @click.option("--check", is_flag=True, help="Write nothing; exit with 1 if a page is out of date.")
 def _render_docs(check: bool) -> None:
-    """Write the generated pages: docs/rules/, programs.md, coverage.md, runtime.md and evidence.md."""
+    """Write the generated pages: docs/rules/, programs.md, coverage.md, runtime.md, evidence.md, speed.md."""
     stale = render_docs.stale(ROOT)
     if not check:
         render_docs.write(ROOT)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from itertools import groupby
 from pathlib import Path
 
-from tpulint.dev import api_page, coverage, evidence, programs_page, runtime_page
+from tpulint.dev import api_page, coverage, evidence, programs_page, runtime_page, tpu_costs
 from tpulint.fixture import SINGLE, Case, cases, strip_wants
 from tpulint.registry import rules
 from tpulint.report.page import summary, text
@@ -73,6 +73,8 @@ def _files(root: Path) -> Mapping[Path, str]:
         files[root / programs_page.PAGE] = programs_page.render(root)
     if (root / evidence.DATA).is_file():
         files[root / evidence.PAGE] = evidence.render(root)
+    if (root / tpu_costs.DATA).is_file():
+        files[root / tpu_costs.PAGE] = tpu_costs.render(root)
     return files
 
 

@@ -41,7 +41,7 @@ class Costs:
     bytes_accessed: float
     flops: float
     optimal_seconds: float
-    """The compiler's bound on the time, from the two numbers above."""
+    """The compiler's bound on the time, from the two numbers above, where it has one for an operation."""
     cycles: int
     """The compiler's estimate for the operations that it scheduled."""
     compile_seconds: float
@@ -87,6 +87,8 @@ class Recorder:
             kept = sum(array.nbytes for array in jax.live_arrays() if id(array) not in arrays)
             name = getattr(function, "__name__", type(function).__name__)
             self.steps[-1].append(Call(name, traced.jaxpr, numbers, kept))
+            for number in numbers:
+                leaves[number].delete()
             return jax.tree.map(_zeros, traced.out_info)
 
         recorded.trace, recorded.lower = compiled.trace, compiled.lower  # type: ignore[attr-defined]
@@ -165,7 +167,8 @@ def compiled_for(topology: str, calls: Sequence[Call], jit: Callable[..., Any]) 
         memory=max(call.kept + _memory(found[call.function]) for call in calls),
         bytes_accessed=total("bytes accessed"),
         flops=total("flops"),
-        optimal_seconds=total("optimal_seconds"),
+        # An operation without an estimate counts as -1 s.
+        optimal_seconds=sum(analyses[call.function]["optimal_seconds"] % 1.0 for call in calls),
         cycles=sum(cycles[call.function] for call in calls),
         compile_seconds=round(seconds, 1),
     )

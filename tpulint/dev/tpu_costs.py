@@ -13,7 +13,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -127,9 +127,9 @@ def _lines(data: Mapping[str, Any]) -> Iterator[str]:
     for entry in data["programs"]:
         sizes = ", ".join(f"`{name}={value}`" for name, value in entry["sizes"].items())
         for topology in TOPOLOGIES:
-            costs = [entry[version][topology] for version in _VERSIONS]
+            by_hand, fixed = (entry[version][topology] for version in _VERSIONS)
             columns = [
-                _column([one[key] for one in costs], unit, digits) for key, unit, digits in _COLUMNS.values()
+                _column(by_hand[key], fixed[key], unit, digits) for key, unit, digits in _COLUMNS.values()
             ]
             for version, cells in zip(
                 (*_VERSIONS, "fixed / by hand"), zip(*columns, strict=True), strict=True
@@ -137,9 +137,6 @@ def _lines(data: Mapping[str, Any]) -> Iterator[str]:
                 yield f"| {entry['program']}, {sizes} | {topology} | {version} | {' | '.join(cells)} |\n"
 
 
-def _column(values: Sequence[float], unit: float, digits: int) -> tuple[str, str, str]:
-    """A cost by hand and fixed, and their ratio; the compiler gives negative numbers where it has none."""
-    if min(values) < 0:
-        return "–", "–", "–"
-    by_hand, fixed = values
+def _column(by_hand: float, fixed: float, unit: float, digits: int) -> tuple[str, str, str]:
+    """A cost of both versions, and their ratio."""
     return f"{by_hand / unit:,.{digits}f}", f"{fixed / unit:,.{digits}f}", f"{fixed / by_hand:.2f}"

@@ -73,6 +73,8 @@ class Recorder:
     def __init__(self, is_there: Callable[[Any], bool]) -> None:
         self._is_there = is_there
         self._losses: list[Loss] = []
+        #: Losses whose values are read later, with the times of their calls.
+        self._unread: list[tuple[Any, float]] = []
         self._modules: dict[int, Any] = {}
         self._start: dict[int, Group] = {}
         self._began = 0.0
@@ -105,6 +107,7 @@ class Recorder:
         first = torch.nn.modules.module.register_module_forward_pre_hook(begin)
 
     def _leave(self, target: Path, operations: int) -> None:
+        self._read()
         stood_in = tuple(sorted(torchvision_standin.used))
         states = tuple(self._state(module) for module in self._roots() if _tensors(module))
         record = Record(operations, stood_in, tuple(self._losses), self._began, states)
@@ -149,12 +152,18 @@ class Recorder:
             self._depth -= 1
 
     def _note(self, losses: Sequence[Any]) -> None:
-        if not self._losses:
+        """Note losses, whose values are read with the next ones: a step in between may need them unread."""
+        if not self._losses and not self._unread:
             self._start = {id(module): _values(module) for module in self._roots()}
-        for loss in losses:
+        self._read()
+        self._unread = [(loss, time.perf_counter()) for loss in losses]
+
+    def _read(self) -> None:
+        for loss, at in self._unread:
             value = observed(loss)
             assert isinstance(value, Array)
-            self._losses.append(Loss(float(value.data.sum()), time.perf_counter()))
+            self._losses.append(Loss(float(value.data.sum()), at))
+        self._unread = []
 
     def _roots(self) -> list[Any]:
         """The modules that are part of no other, in the order of their making."""
@@ -171,7 +180,8 @@ def _is_empty(tensor: Any) -> bool:
 def _is_traced(tensor: Any) -> bool:
     """Whether JAX traces a tensor, so that it has no value."""
     jax = sys.modules.get("jax")
-    return jax is not None and isinstance(getattr(tensor, "_elem", None), jax.core.Tracer)
+    held = getattr(tensor, "__dict__", {})  # to ask a tensor may compute it
+    return jax is not None and isinstance(held.get("_elem"), jax.core.Tracer)
 
 
 def _is_module_called() -> bool:

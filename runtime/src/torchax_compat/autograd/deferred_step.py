@@ -180,8 +180,17 @@ class DeferredStep:
 
     # The backward pass
 
-    def backward(self, tensor: torch.Tensor) -> bool:
+    def backward(
+        self,
+        tensor: torch.Tensor,
+        gradient: Any = None,
+        retain_graph: Any = None,
+        create_graph: Any = False,
+        inputs: Any = None,
+    ) -> bool:
         """Record `tensor.backward()`; whether that can be."""
+        if gradient is not None or retain_graph or create_graph or inputs is not None:
+            return False
         seed = next((i for i, one in enumerate(self.floats) if one is tensor), None)
         if seed is None or self._seed is not None or not self.plan.bearing[seed]:
             return False
@@ -433,26 +442,6 @@ def _have_hooks(tensors: Sequence[torch.Tensor]) -> bool:
     first, later = (hooks.__get__ for hooks in tensor_hooks)
     with DisableTorchFunction():
         return any(first(tensor) or later(tensor) for tensor in tensors)
-
-
-@patch(
-    "torchax.tensor:Tensor.backward",
-    why="The backward pass of a recorded call is computed together with the forward pass.",
-    upstream=TORCH + "_tensor.py",
-)
-def _backward(
-    tensor: Tensor,
-    gradient: Any = None,
-    retain_graph: Any = None,
-    create_graph: bool = False,
-    inputs: Any = None,
-) -> None:
-    """`tensor.backward()`."""
-    step = deferral.current
-    is_plain = gradient is None and not retain_graph and not create_graph and inputs is None
-    if isinstance(step, DeferredStep) and is_plain and step.backward(tensor):
-        return
-    torch.Tensor.backward(tensor, gradient, retain_graph, create_graph, inputs)
 
 
 @patch(

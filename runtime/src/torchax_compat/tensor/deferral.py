@@ -26,6 +26,16 @@ class Recorded(Protocol):
     def settle(self) -> None:
         """Compute what is recorded so far."""
 
+    def backward(
+        self,
+        tensor: torch.Tensor,
+        gradient: Any = None,
+        retain_graph: Any = None,
+        create_graph: Any = False,
+        inputs: Any = None,
+    ) -> bool:
+        """Record `tensor.backward()`; whether that can be."""
+
     def norm(self, gradients: Any, norm_type: float) -> Tensor | None:
         """The norm of gradients, which is computed later; None if it has to be computed at once."""
 

@@ -107,8 +107,11 @@ class _OtherError(Exception):
 def _called(mode: Any, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
     """Torch functions, methods and tensor attributes (`__torch_function__`)."""
     environment = mode.env
-    if deferral.current is not None and deferral.is_waiting((*args, *(kwargs or {}).values())):
-        deferral.settle()
+    if deferral.current is not None:
+        if func is torch.Tensor.backward and deferral.current.backward(*args, **(kwargs or {})):
+            return None
+        if deferral.is_waiting((*args, *(kwargs or {}).values())):
+            deferral.settle()
     if ranks.are_on() and local_calls.concerns(types, args, kwargs):
         with mode:
             return local_calls.result(func, args, kwargs or {})

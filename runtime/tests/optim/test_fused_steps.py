@@ -148,6 +148,16 @@ def accumulates_unread(loop: Loop, step: int) -> None:
     loop.optimizer.zero_grad()
 
 
+def keeps_the_first_gradients(loop: Loop, step: int) -> None:
+    loop.loss(step).backward()
+    first = [p.grad.clone() for p in loop.net.parameters()]
+    loop.loss(step + 1).backward()
+    loop.optimizer.step()
+    for one in first:
+        loop.note(one)
+    loop.optimizer.zero_grad()
+
+
 def zeroes_by_module(loop: Loop, step: int) -> None:
     loop.net.zero_grad()
     loop.loss(step).backward()
@@ -284,6 +294,7 @@ LOOPS = [
     changes_a_parameter_before_backward,
     accumulates,
     accumulates_unread,
+    keeps_the_first_gradients,
     zeroes_by_module,
     zeroes_in_place,
     zeroes_between,

@@ -316,8 +316,9 @@ class DeferredStep:
 
     def _computed(self, program: Any, changed: Any, state: Any, update: Update | None) -> Any:
         return program(
-            (_owned(changed), {name: _owned(values) for name, values in state.items()}, self._before),
+            (_owned(changed), {name: _owned(values) for name, values in state.items()}),
             (
+                self._before,
                 *(self._learned, self._fixed, self._buffer_values, self._key, self._drawn),
                 () if update is None else update.numbers,
                 [most for *_, most in self._norms if most is not None],
@@ -383,8 +384,8 @@ class _Program:
         self._places, self._compute = places, compute
 
     def __call__(self, owned: Any, others: Any) -> Any:
-        values, state, before = owned
-        learned, fixed, buffers, key, drawn, numbers, most = others
+        values, state = owned
+        before, learned, fixed, buffers, key, drawn, numbers, most = others
         learned = list(learned)
         places, taken_from = self._places
         for i, value in zip(places, values, strict=True):

@@ -1,6 +1,6 @@
 """A call of a compiled function that is computed together with its backward pass.
 
-The forward pass, the backward pass and, from `optim/fused_step.py`, the step of the optimizer become one XLA
+The forward pass, the backward pass and, from `optim/steps.py`, the step of the optimizer become one XLA
 program: it keeps no intermediate results in memory between them, and starts once.
 Nothing is guessed: a call is recorded, and whatever reads one of its results, or an array that it changes,
 computes what was recorded so far (`tensor/deferral.py`).
@@ -38,7 +38,6 @@ from . import vjp_functions
 FIRST_CALL = 3
 #: After this many calls whose results were needed before the backward pass, a function is not recorded.
 MOST_MISSES = 3
-
 
 #: Errors after which the parts of a step are computed one by one.
 _NOT_TRACEABLE = (*trace.NEEDS_VALUE, TypeError)
@@ -282,15 +281,15 @@ class DeferredStep:
         """
         self._end()
         self.plan.misses = 0
-        key_of_update = None if update is None else update.key
-        found = None if update is None else self.plan.update_of(update.parameters, key_of_update)
-        places, numbers = found or ((), ())
+        places: tuple[int, ...] = ()
+        numbers: tuple[int, ...] = ()
+        if update is not None:
+            places, numbers = self.plan.update_of(update.parameters, update.key)
         clips = self._clips()
-        key = (self._seed, self._before is not None, clips, key_of_update)
+        key = (self._seed, self._before is not None, clips, update and update.key)
         is_new = key not in self.plan.programs
         if is_new:
-            compute = None if update is None else update.compute
-            program = _Program(self.version, self._seed, clips, (places, numbers), compute)
+            program = _Program(self.version, self._seed, clips, (places, numbers), update and update.compute)
             self.plan.programs[key] = compiler_settings.Jitted(program, few_calls=0, donate_argnums=(0,))
         learned = self._learned
         changed = [learned[i] for i in places]
@@ -321,7 +320,7 @@ class DeferredStep:
                 self._before,
                 *(self._learned, self._fixed, self._buffer_values, self._key, self._drawn),
                 () if update is None else update.numbers,
-                [most for *_, most in self._norms if most is not None],
+                self._bounds(),
             ),
         )
 
@@ -333,15 +332,15 @@ class DeferredStep:
         kinds = self.kinds
         seeds = [jax.numpy.ones(k.shape, k.dtype) if i == self._seed else None for i, k in enumerate(kinds)]
         gradients = version.backward(self.pullback, seeds, kinds, version.reached)
-        if self._before is not None:
-            gradients = [old + new for old, new in zip(self._before, gradients, strict=True)]
         self.pullback = None
-        most = [one for *_, one in self._norms if one is not None]
-        gradients, norms = _clipped(gradients, self._clips(), most)
-        self._leave_gradients(gradients, norms)
+        self._leave_gradients(*_finished(gradients, self._before, self._clips(), self._bounds()))
 
     def _clips(self) -> Any:
         return tuple((where, kind, most is not None) for where, kind, _, most in self._norms)
+
+    def _bounds(self) -> list[float]:
+        """The norms to which gradients are clipped."""
+        return [most for *_, most in self._norms if most is not None]
 
     def _compute_forward(self) -> None:
         outputs = self.version.forward(
@@ -397,19 +396,19 @@ class _Program:
         if any(map(jax.tree.leaves, (*read, left))):
             raise NotPlainError
         seeds = [jax.numpy.ones_like(one) if i == self._seed else None for i, one in enumerate(floats)]
-        gradients = list(vjp_functions.pull_back(pullback, seeds, floats, version.reached))
-        if before is not None:
-            gradients = [old + new for old, new in zip(before, gradients, strict=True)]
-        gradients, norms = _clipped(gradients, self._clips, most)
+        gradients = vjp_functions.pull_back(pullback, seeds, floats, version.reached)
+        gradients, norms = _finished(gradients, before, self._clips, most)
         if self._compute is not None:
             taken = [gradients[i] for i in taken_from]
             values, state = self._compute(values, taken, state, numbers)
         return floats, rest, written, random, gradients, norms, values, state
 
 
-def _clipped(gradients: Any, clips: Any, most: Any) -> Any:
-    """Gradients, clipped, and their norms before that."""
+def _finished(gradients: Any, before: Any, clips: Any, most: Any) -> Any:
+    """Gradients, added to those of earlier passes and clipped, and their norms before they are clipped."""
     gradients, norms, most = list(gradients), [], iter(most)
+    if before is not None:
+        gradients = [old + new for old, new in zip(before, gradients, strict=True)]
     for places, kind, is_clipped in clips:
         norms.append(gradient_clipping.norm([gradients[i] for i in places], kind))
         if is_clipped:
@@ -455,22 +454,18 @@ def _run_backward(*args: Any, **kwargs: Any) -> Any:
     return run_backward(*args, **kwargs)
 
 
-def _noting(name: str) -> None:
-    plain = getattr(torch.Tensor, name)
-
-    @functools.wraps(plain)
-    def register(tensor: torch.Tensor, hook: Any) -> Any:
-        deferral.note_change()
-        return plain(tensor, hook)
-
-    patch(
-        f"torchax.tensor:Tensor.{name}",
-        why="A recorded backward pass would not call the hook.",
-        upstream=TORCH + "_tensor.py",
-    )(register)
+_register_later_hook = torch.Tensor.register_post_accumulate_grad_hook
 
 
-_noting("register_post_accumulate_grad_hook")
+@patch(
+    "torchax.tensor:Tensor.register_post_accumulate_grad_hook",
+    why="A recorded backward pass would not call the hook.",
+    upstream=TORCH + "_tensor.py",
+)
+@functools.wraps(_register_later_hook)
+def _later_hook(tensor: torch.Tensor, hook: Any) -> Any:
+    deferral.note_change()
+    return _register_later_hook(tensor, hook)
 
 
 @patch(

@@ -177,23 +177,25 @@ class _Update:
         self.numbers = [kind(numbers[p] or (NEARLY_NOTHING if p[1] == "lr" else 0)) for p in self._places]
         self.numbers += [count] if self._has_count else []
 
+    def _counts(self) -> Any:
+        """The step count of each parameter; none where they are not all on torchax."""
+        counts = [entry.get("step") if entry else None for entry in self._entries]
+        return counts if all(type(one) is Tensor for one in counts) else []
+
     def _count(self) -> Any:
         """The step count, if all parameters have the same array for it."""
-        counts = [entry.get("step") if entry else None for entry in self._entries]
-        if not all(type(one) is Tensor for one in counts):
-            return None
-        first = arrays.array_of(counts[0]) if counts else None
-        return first if all(one.__dict__.get("_elem") is first for one in counts) else None
+        counts = list(map(arrays.array_of, self._counts()))
+        return counts[0] if counts and all(one is counts[0] for one in counts) else None
 
     def share_count(self) -> bool:
         """Let all parameters have one array for their step count if they are at the same step."""
-        counts = [entry.get("step") if entry else None for entry in self._entries]
-        if self._has_count or not counts or not all(type(one) is Tensor for one in counts):
+        counts = self._counts()
+        if self._has_count or not counts:
             return False
-        first, *others = map(arrays.array_of, counts)
-        are_equal = len({one.item() for one in jax.device_get([first, *others])}) == 1
+        values = list(map(arrays.array_of, counts))
+        are_equal = len({one.item() for one in jax.device_get(values)}) == 1
         for one in counts if are_equal else ():
-            _put(one, first)
+            arrays.put(one, values[0])
         return are_equal
 
     def state(self) -> dict[str, list[Any]]:
@@ -246,29 +248,20 @@ class _Update:
         """Take the new values and the new state."""
         found, count = state
         for p, value in zip(self.parameters, values, strict=True):
-            _put(p, value)
+            arrays.put(p, value)
         known = self._optimizer.state
         entries = [known[p] for p in self.parameters] if None in self._entries else self._entries
         for entry in entries if self._has_count else ():
-            entry["step"].__dict__["_elem"] = count
+            arrays.put(entry["step"], count)
         for name, arrays_ in found.items():
             for entry, array in zip(entries, arrays_, strict=True):
                 tensor = entry.get(name)
                 if array is None:
                     continue
-                if type(tensor) is Tensor:
-                    tensor.__dict__["_elem"] = array
-                elif isinstance(tensor, Tensor):
+                if isinstance(tensor, Tensor):
                     arrays.put(tensor, array)
                 else:
                     entry[name] = arrays.tensor(array)
-
-
-def _put(tensor: torch.Tensor, value: Any) -> None:
-    if type(tensor) is Tensor:
-        tensor.__dict__["_elem"] = value  # a method for each array would take longer than a small step
-    else:
-        arrays.put(tensor, value)
 
 
 def _step(update: _Update, versions: Any) -> None:

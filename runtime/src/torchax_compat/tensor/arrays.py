@@ -70,7 +70,7 @@ def array_of(tensor: torch.Tensor) -> Any:
 def put(tensor: torch.Tensor, value: Any) -> None:
     """Replace the array of a torchax tensor; for a tensor from `detach()` or `data`, that of its source."""
     if type(tensor) is Tensor:
-        tensor._elem = value
+        tensor.__dict__["_elem"] = value
         return
     getattr(tensor, "_of", tensor).apply_jax_(lambda _: value)
 

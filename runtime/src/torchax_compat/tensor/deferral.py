@@ -90,7 +90,7 @@ def is_waiting(values: Any) -> bool:
     return False
 
 
-def array_of(tensor: torch.Tensor) -> Any:
+def computed(tensor: torch.Tensor) -> Any:
     """The array of a tensor that has none yet."""
     settle()
     return vars(tensor)["_elem"]

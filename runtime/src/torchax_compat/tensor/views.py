@@ -159,7 +159,7 @@ def _elements(tensor: torch.Tensor) -> Any:
         if array is not taken.array and _is_shared(tensor):
             held["_elem"], taken.array = taken.anew(held["_elem"].shape), array
     if "_elem" not in held:
-        return deferral.array_of(tensor)
+        return deferral.computed(tensor)
     return held["_elem"]
 
 

@@ -16,7 +16,7 @@ class DeviceUse(CallGraph, ImportGraph):
 
     @cached_property
     def _devices(self) -> DeviceFlow:
-        """How devices are handed on, in all modules but those of a vendored runtime."""
+        """How devices are passed on, in all modules but those of a vendored runtime."""
         own = (facts for facts in self.modules.values() if not is_of_runtime(facts.name))
         edges = (edge for facts in own for edge in facts.handed)
         return DeviceFlow((self._place(target), self._place(source)) for target, source in edges)

@@ -11,7 +11,7 @@ PROGRAM := fixtures/programs/image_processing
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo quick test lint types walls docs self touched unit runtime verifier verify lines evidence \
+.PHONY: help demo quick test lint types walls docs self touched unit runtime verifier verify verify-jax lines evidence \
 	score benchmark accelerator-benchmark corpus matrix clean
 
 help:
@@ -20,6 +20,7 @@ help:
 	@echo 'make test       everything that continuous integration runs'
 	@echo 'make lint types walls docs self unit runtime verifier verify lines    its parts'
 	@echo 'make evidence   execute all fixtures; write fixtures/evidence.lock and docs/evidence.md'
+	@echo 'make verify-jax verify-tensorflow    fixtures with an environment of their own'
 	@echo 'make score      findings against what failed when real models were traced'
 	@echo 'make benchmark  speed and memory beside ast.parse, ruff, TorchFix and Fixit'
 	@echo 'make accelerator-benchmark    training steps on a GPU or TPU: original, JAX by hand, and fixed'
@@ -95,6 +96,20 @@ runtime verifier: %: .venv/.passed-%
 # continuous integration, where an outdated lock fails.
 verify: .venv/.for-test
 	$(BIN)/tpulint verify --locked $(if $(CI),,--update-lock) --quiet --timeout 300
+
+# Cases with an environment of their own, which fixtures/environments/ pins; see docs/testing.md. JAX alone needs none.
+.venv-%/.installed: fixtures/environments/%.txt
+	rm -rf $(@D) && $(PYTHON) -m venv $(@D)
+	$(@D)/bin/python -m pip --disable-pip-version-check install --quiet --no-deps --requirement $<
+	@touch $@
+
+verify-jax: .venv/.for-test
+	$(BIN)/python -m tpulint.dev verify-in jax
+
+verify-%: .venv/.for-test .venv-%/.installed
+	$(BIN)/python -m tpulint.dev verify-in $*
+
+.PRECIOUS: .venv-%/.installed
 
 lines: .venv/.for-test
 	@$(BIN)/coverage combine --quiet --keep --data-file=.coverage_data/lines .coverage_data/*/

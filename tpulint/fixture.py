@@ -14,6 +14,7 @@ from tpulint.settings import Settings, load
 SINGLE = "before.py"
 """How the file of a single-file case is called in `Case.before` and in `Case.after`."""
 
+_ENVIRONMENT = re.compile(r"""^environment = ["']([\w-]+)["']""", re.MULTILINE)
 _ITEM = re.compile(r"""(?:\#\s*want:|,)?\s*(?P<code>[A-Z]+\d+)(?:\s+"(?P<pattern>(?:[^"\\]|\\.)*)")?\s*""")
 
 
@@ -40,6 +41,12 @@ class Case:
             for path in sorted(self.folder.rglob("*"))
             if path.is_file() and path.suffix not in {".py", ".pyc"}
         )
+
+    @property
+    def environment(self) -> str:
+        """The environment of its own that the case is executed in, which run.py names; "" for this one."""
+        found = _ENVIRONMENT.search(read_source(self.run)) if self.run is not None else None
+        return found[1] if found is not None else ""
 
     @property
     def settings(self) -> Settings:

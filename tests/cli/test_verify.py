@@ -122,6 +122,7 @@ def test_results_are_printed_as_json(tpulint: Command, verifier: Verifier) -> No
         "seconds": 1.0,
         "notes": [],
         "outcome": "",
+        "environment": "",
     } == rows[1]
 
 

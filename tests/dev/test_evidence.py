@@ -54,6 +54,22 @@ def test_failed_cases_and_those_that_were_not_run_are_listed(tmp_path: Path) -> 
     assert f"## Failed\n\n- {link.format('a')}\n" in text
 
 
+def test_cases_of_other_environments_are_shown_apart_from_their_record(tmp_path: Path) -> None:
+    entries = {
+        "rule/a": {"state": "verified", "before": "raises X: y", "after": "equal: 1 values"},
+        "rule/b": {"state": "not run", "note": "needs a TPU"},
+    }
+    (tmp_path / "fixtures").mkdir()
+    (tmp_path / "fixtures/evidence-jax.json").write_text(json.dumps({"pins": [], "cases": entries}))
+    other = row("c", "original", "recorded", "raises X: y", "locked") | {"environment": "jax"}
+    text = page(tmp_path, row("a", "original", "eager", "equal"), other)
+    assert "**1 of 1 cases are verified**" in text
+    assert "## JAX without torchax" in text
+    assert "\n1 of them are verified" in text
+    assert "| [rule/a](../fixtures/rule/a) | raises X: y | equal: 1 values |  |" in text
+    assert "| [rule/b](../fixtures/rule/b) |  |  | needs a TPU |" in text
+
+
 def test_paths_of_installed_packages_are_shortened_in_the_data() -> None:
     happened = (
         "raises ImportError: cannot import name 'a' from 'jax' (/home/x/.venv/lib/site-packages/jax/b.py)"

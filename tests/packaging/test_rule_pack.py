@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from tpulint.rules_api.rule import OWN_PREFIXES
+
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "writing-rules.md").read_text(encoding="utf-8")
 FILES = (
@@ -105,7 +107,7 @@ def test_page_and_address_of_a_rule_of_a_pack_are_its_own(
     listed = json.loads(tpulint(environment, tmp_path, "rules", "--output-format", "json"))
     addresses = {row["code"]: row["url"] for row in listed}
     assert "https://acme.example/rules/fused-gelu" == addresses["ACME101"]
-    assert {"ACME", "TPU", "UPG"} == {code.rstrip("0123456789") for code in addresses}
+    assert {"TPU", "UPG"} < {code.rstrip("0123456789") for code in addresses} <= {"ACME", *OWN_PREFIXES}
 
 
 def test_cases_of_the_pack_pass_with_the_test_kit(pack: Path, environment: dict[str, str]) -> None:

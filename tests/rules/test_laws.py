@@ -16,6 +16,7 @@ from tpulint.finding import Applicability
 from tpulint.fixture import Case, cases
 from tpulint.registry import SYNTAX_ERROR, rules
 from tpulint.rules_api import Rule
+from tpulint.rules_api.rule import OWN_PREFIXES
 
 if TYPE_CHECKING:
     from tests.rules.conftest import Examined
@@ -47,7 +48,8 @@ def headings(rule: Rule) -> list[str]:
 
 def test_codes_are_letters_of_tpulint_and_three_digits_and_unique() -> None:
     codes = [rule.code for rule in RULES]
-    assert [] == [code for code in codes if not re.fullmatch(r"(TPU|UPG)\d{3}", code)]
+    letters = "|".join(OWN_PREFIXES)
+    assert [] == [code for code in codes if not re.fullmatch(rf"({letters})\d{{3}}", code)]
     assert sorted(set(codes)) == codes
     assert SYNTAX_ERROR[0] not in codes
 
@@ -67,13 +69,14 @@ def test_file_folder_and_rule_name_agree(rule: Rule) -> None:
 
 def test_codes_of_a_family_share_one_hundred_and_no_ten_with_others() -> None:
     families = {rule.family for rule in RULES}
-    assert len({(rule.family, rule.code[:4]) for rule in RULES}) == len(families)
-    tens = {(rule.family, rule.code[:5]) for rule in RULES}
+    assert len({(rule.family, rule.code[:-2]) for rule in RULES}) == len(families)
+    tens = {(rule.family, rule.code[:-1]) for rule in RULES}
     assert len(tens) == len({ten for _, ten in tens})
 
 
 def test_the_letters_of_a_code_say_whether_its_rule_is_on_by_default() -> None:
-    assert {("TPU", False), ("UPG", True)} == {(rule.code[:3], rule.optional) for rule in RULES}
+    assert {("UPG", True)} == {(rule.code[:-3], rule.optional) for rule in RULES if rule.optional}
+    assert not [rule.code for rule in RULES if rule.code.startswith("UPG") and not rule.optional]
 
 
 def test_every_module_below_the_rules_holds_a_rule() -> None:
@@ -127,7 +130,7 @@ def test_code_in_a_page_is_in_balanced_backticks(rule: Rule) -> None:
 
 def test_every_folder_of_cases_belongs_to_a_rule() -> None:
     folders = {path.name for path in (ROOT / "fixtures").iterdir() if path.is_dir()}
-    assert {rule.folder for rule in RULES} | {"programs"} == folders
+    assert {rule.folder for rule in RULES} | {"programs", "environments"} == folders
 
 
 @each_rule

@@ -1,4 +1,4 @@
-"""`python -m tpulint.dev`: new-rule, render-docs, test-change, evidence and measurements."""
+"""`python -m tpulint.dev`: new-rule, render-docs, test-change, verify-in, evidence and measurements."""
 
 from __future__ import annotations
 
@@ -18,7 +18,9 @@ from tpulint.dev import (
     render_docs,
     touched,
     tpu_costs,
+    verify_in,
 )
+from tpulint.evidence.environments import ENVIRONMENTS
 
 ROOT = Path(__file__).parents[2]
 
@@ -111,6 +113,22 @@ def _test_change() -> None:
         click.echo(f"pytest {' '.join(arguments)}")
         command = [sys.executable, "-m", "pytest", *touched.PYTEST, *arguments]
         failed |= subprocess.run(command, cwd=ROOT, check=False).returncode not in (0, 5)
+    sys.exit(failed)
+
+
+@dev.command("verify-in")
+@click.argument("environment", type=click.Choice(list(ENVIRONMENTS)))
+@click.argument("which", nargs=-1, metavar="[RULE|RULE/CASE]...")
+@click.option("--all", "everything", is_flag=True, help="Execute unchanged cases, too.")
+def _verify_in(environment: str, which: tuple[str, ...], everything: bool) -> None:
+    """Execute the changed fixture cases of an ENVIRONMENT of their own, and record their outcomes.
+
+    `make verify-ENVIRONMENT` creates the environment first.
+    """
+    failed = False
+    for line, is_fine in verify_in.verified(ROOT, environment, which, everything=everything):
+        click.echo(line)
+        failed |= not is_fine
     sys.exit(failed)
 
 

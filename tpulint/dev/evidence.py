@@ -11,10 +11,14 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
+from tpulint.evidence import records
+from tpulint.evidence.environments import ENVIRONMENTS, Environment
+
 DATA = Path("docs/data/evidence.json")
 PAGE = Path("docs/evidence.md")
 _PACKAGES = ("torch", "torchvision", "torchax", "jax", "libtpu")
 _REFERENCE = "reference"
+_LONGEST = 120
 #: Where packages are installed, in messages that name their files.
 _INSTALLED = re.compile(r"/[^\s()]*/site-packages/")
 #: The outcomes of code on torchax, the gravest first, and how a table calls several of them.
@@ -89,10 +93,23 @@ In these reasons, *the page* is the documentation page of the rule.
 
 """
 
+_ENVIRONMENT = """
+## {title}
+
+{count} fixture cases cannot be executed beside torch and torchax, or are not about them.
+`{command}` executes them in the environment `{name}`, a fresh process for each side, and writes
+[evidence-{name}.json](../fixtures/evidence-{name}.json).
+{verified} of them are verified: the original does what the case claims, and the fixed code gives the values
+of the original, or those that the case expects.
+{not_run} were not executed, for the reason given.
+The other figures of this page do not count these cases.
+
+"""
+
 
 def data(report: str) -> str:
     """The content of the data file for a report of `tpulint verify --output-format json`."""
-    rows: list[dict[str, Any]] = json.loads(report)
+    rows: list[dict[str, Any]] = [row for row in json.loads(report) if not row.get("environment")]
     rows.sort(key=lambda row: (row["code"] or "~", row["rule"], row["case"]))
     cases = []
     for (rule, case), group in groupby(rows, key=lambda row: (row["rule"], row["case"])):
@@ -128,7 +145,34 @@ def render(root: Path) -> str:
     failed = [case for case in cases if case["state"] == "failed"]
     if failed:
         parts += ["\n## Failed\n\n", *(f"- {_link(case)}\n" for case in failed)]
+    parts += [_elsewhere(environment, root / "fixtures") for environment in ENVIRONMENTS.values()]
     return "".join(parts)
+
+
+def _elsewhere(environment: Environment, fixtures: Path) -> str:
+    """The section of an environment of its own; "" if no case was executed in it."""
+    cases = records.read(environment.record(fixtures))
+    if not cases:
+        return ""
+    states = Counter(entry["state"] for entry in cases.values())
+    head = _ENVIRONMENT.format(
+        title=environment.title,
+        count=len(cases),
+        name=environment.name,
+        command=environment.command,
+        verified=states["verified"],
+        not_run=states["not run"],
+    )
+    rows = [_line(["case", "original", "fixed", "note"]), _line(["---"] * 4)]
+    for name, entry in sorted(cases.items()):
+        rule, _, case = name.partition("/")
+        words = (entry.get(key, "").replace("|", "\\|") for key in ("before", "after", "note"))
+        rows.append(_line([_link({"rule": rule, "case": case}), *map(_shortened, words)]))
+    return "".join([head, *rows])
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
 
 
 def _row(code: str, rule: str, cases: Sequence[Mapping[str, Any]]) -> list[str]:

@@ -146,12 +146,17 @@ def name_of(case: Case) -> str:
 def inputs_of(case: Case, fixed: Mapping[str, str], targets: Sequence[str]) -> str:
     """A digest of all that the outcomes of a case depend on; `fixed` is the current output of `fix`."""
     parts: list[str | bytes] = [_FORMAT, *(part for pair in versions().items() for part in pair)]
-    parts += [_verifier(), *targets]
+    return digest(*parts, _verifier(), *targets, contents_of(case, fixed), size=_SIZE)
+
+
+def contents_of(case: Case, fixed: Mapping[str, str]) -> str:
+    """A digest of a case's files, of what `fix` makes of them, and of the runtime if that imports it."""
+    parts: list[str | bytes] = [part for pair in sorted(fixed.items()) for part in pair]
     for path in _files(case.folder):
         parts += [path.relative_to(case.folder).as_posix(), _content(path)]
     if any(PACKAGE in text for text in fixed.values()):
         parts.append(_runtime())
-    return digest("fixed", *(part for pair in sorted(fixed.items()) for part in pair), *parts, size=_SIZE)
+    return digest("fixed", *parts)
 
 
 def sealed(inputs: str, outcomes: Mapping[str, str]) -> str:

@@ -12,7 +12,8 @@ from pathlib import Path
 
 from tpulint import verify
 from tpulint.evidence import lock as locks
-from tpulint.evidence.plan import STAGE, Plan, Why, plan
+from tpulint.evidence import records
+from tpulint.evidence.plan import STAGE, Execute, Plan, Why, plan
 from tpulint.fixture import Case, cases
 from tpulint.invocation import UsageError
 from tpulint.report import verification
@@ -21,6 +22,7 @@ from tpulint.verify import Options, Result, State, case_state, exit_status
 
 _SHOWN = 10
 """How many cases are named of which the lock is out of date."""
+_FINE = (State.VERIFIED, State.LOCKED)
 _USER_VARIABLES = ("JAX_", "XLA_", "TORCH_", "PYTORCH_", "TPULINT_TORCHVISION")
 """How the variables begin that change what torch, JAX and the verifier do."""
 
@@ -64,7 +66,11 @@ class Run:
         self._options = replace(self._options, platform="cpu")
         try:
             self._plan = plan(
-                path, self._cases, self._options.tpus, executes_all=executes_all, writes_lock=writes_lock
+                path,
+                _locked(self._cases),
+                self._options.tpus,
+                executes_all=executes_all,
+                writes_lock=writes_lock,
             )
         except locks.LockError as error:
             raise UsageError(str(error)) from None
@@ -78,12 +84,11 @@ class Run:
         if table and not quiet:
             write(verification.heading(paint))
         with _Fixes(self._options.jobs) as fix:
-            decide = self._plan.results if self._plan else None
-            executed = verify.verify(self._cases, fix, self._options, self._notify, decide)
+            executed = verify.verify(self._cases, fix, self._options, self._notify, self._results)
             try:
                 for group in verification.by_case(executed):
                     results += group
-                    is_shown = group[0].stage != STAGE and not (quiet and _is_verified(group))
+                    is_shown = group[0].stage != STAGE and not (quiet and case_state(group) in _FINE)
                     if table and is_shown:
                         write(verification.case(group, self._codes.get(group[0].rule, ""), paint))
             except KeyboardInterrupt:
@@ -98,6 +103,12 @@ class Run:
         status = exit_status(results)
         return max(status, self._finish(self._plan)) if self._plan else status
 
+    def _results(self, case: Case, fixed: Mapping[str, str], execute: Execute) -> tuple[Result, ...]:
+        """The rows of a case, which is executed unless it is on record, or has an environment of its own."""
+        if case.environment:
+            return (records.result(case, fixed),)
+        return self._plan.results(case, fixed, execute) if self._plan else execute(self._options.tpus)
+
     def _finish(self, plan: Plan) -> int:
         """Write the lock, or say how far it is out of date; 1 where it is and stays so."""
         if plan.writes_lock:
@@ -107,7 +118,7 @@ class Run:
             return 0
         stale = dict(plan.stale)
         if len(self._cases) == len(self._all):
-            stale |= dict.fromkeys(plan.removed(self._all), Why.GONE)
+            stale |= dict.fromkeys(plan.removed(_locked(self._all)), Why.GONE)
         if not stale:
             return 0
         shown = [f"{name} ({why})" for name, why in sorted(stale.items())]
@@ -118,7 +129,7 @@ class Run:
 
     def _write_lock(self, plan: Plan, *, interrupted: bool = False) -> int:
         """Write the lock if anything in it changes, and say how much; 1 where it cannot be written."""
-        lock = plan.updated_lock(self._all, interrupted=interrupted)
+        lock = plan.updated_lock(_locked(self._all), interrupted=interrupted)
         if lock == plan.lock:
             return 0
         before, after = plan.lock.entries, lock.entries
@@ -137,8 +148,9 @@ class Run:
         return 0
 
 
-def _is_verified(results: Sequence[Result]) -> bool:
-    return case_state(results) is State.VERIFIED
+def _locked(found: Sequence[Case]) -> list[Case]:
+    """The cases that may have a line in the lock: those without an environment of their own."""
+    return [case for case in found if not case.environment]
 
 
 class _Fixes:

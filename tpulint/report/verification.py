@@ -46,11 +46,16 @@ def summary(results: Sequence[Result], codes: Mapping[str, str], paint: Paint) -
     for rule in rules:
         own = [state for (owner, _), state in states.items() if owner == rule]
         lines.append(f"{codes.get(rule, ''):6}  {rule:{width}}  {_counts(own, paint)}")
-    lines += ["", f"{paint.bold('Cases')}: {_counts(list(states.values()), paint)}"]
+    elsewhere = {(row.rule, row.case): row.environment for row in results if row.environment}
+    here = [state for case, state in states.items() if case not in elsewhere]
+    lines += ["", f"{paint.bold('Cases')}: {_counts(here, paint)}"]
+    for name in sorted(set(elsewhere.values())):
+        own = [state for case, state in states.items() if elsewhere.get(case) == name]
+        lines.append(f"{paint.bold(f'Cases of the environment {name}')}: {_counts(own, paint)}")
     if not any(state is not State.NOT_RUN for state in states.values()):
         lines.append(paint.bad("Nothing was executed, so nothing is known."))
     if State.LOCKED in states.values():
-        lines.append(paint.dim("locked: not executed; unchanged since evidence.lock was written"))
+        lines.append(paint.dim("locked: not executed; unchanged since the outcome was recorded"))
     return "\n".join(lines) + "\n"
 
 

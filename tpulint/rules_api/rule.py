@@ -14,8 +14,9 @@ from tpulint.rules_api.pattern import Pattern, pattern_of
 
 DOCS = "https://github.com/tpulint/tpulint/blob/main/docs/rules"
 
-#: How the codes of tpulint's own rules begin: those about TPU, and those about newer versions of PyTorch.
-OWN_PREFIXES = ("TPU", "UPG")
+#: How the codes of tpulint's own rules begin: PyTorch on TPU, newer versions of PyTorch, JAX, TensorFlow,
+#: torch_xla, the files around the code, and frameworks for training.
+OWN_PREFIXES = ("TPU", "UPG", "JAX", "TF", "XLA", "ENV", "FRW")
 
 #: The types of nodes that a file lists by name.
 _NAMED = (ast.Call, ast.Attribute, ast.Constant)
@@ -45,8 +46,8 @@ class Rule:
     """A rule: its code, what it is about, and its handlers.
 
     Args:
-        code: letters and three digits, such as `ACME101`, which never change. `TPU` and `UPG` are for the
-            rules of tpulint.
+        code: letters and three digits, such as `ACME101`, which never change. tpulint's own begin with
+            `TPU`, `UPG`, `JAX`, `TF`, `XLA`, `ENV` or `FRW`.
         summary: what the rule finds: one line without a capital letter or a full stop.
         module: `__name__`. The name of the module is the name of the rule, with hyphens, and its docstring is
             the page of the rule.

@@ -20,7 +20,7 @@ class State(StrEnum):
     NOT_RUN = "not run"
     """It was not executed, for a stated reason."""
     LOCKED = "locked"
-    """It was not executed, since its recorded outcome is up to date."""
+    """It was not executed now, since its recorded outcome is up to date."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +38,8 @@ class Result:
     notes: tuple[str, ...] = ()
     outcome: str = ""
     """The word for what happened, with the type of an exception: what two runs have in common."""
+    environment: str = ""
+    """The environment of its own that the case was executed in; "" for the one of torch and torchax."""
 
 
 def case_state(results: Iterable[Result]) -> State:

@@ -32,6 +32,10 @@ _NUMBER = re.compile(r"(?<![\w.])[-+]?(?:\d+\.\d*|\.\d+)(?:[eE][-+]?\d+)?(?![\w.
 _USER_VARIABLES = ("JAX_", "XLA_", "TF_", "PJRT_", "TPU_", "TORCH_", "PYTHON")
 """How the variables begin that change what the cases do, and are not taken over from the user."""
 _FIRST = 300
+#: Where packages, interpreters and cases lie, and when a message was logged, by which process.
+_OF_MACHINE = re.compile(
+    r"/[^\s()']*/(?:site-packages|bin|tpulint-case-\w+/\w+)/|\b[EFIW]\d{4} [\d:.]+\s+\d+ (?=\w+\.\w+:\d)"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +49,7 @@ class Ran:
     def __str__(self) -> str:
         if self.error is None:
             return "runs"
-        return f"raises {self.error[0]}: {' '.join(self.error[1].split())[:_FIRST]}"
+        return f"raises {self.error[0]}: {_shortened(self.error[1])}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,8 +202,13 @@ def _warned(ran: Ran, claim: re.Match[str]) -> str:
     """The claimed warning, in words; "" if there was none."""
     for category, text in ran.warnings:
         if category == claim["type"] and re.search(claim["pattern"] or "", text):
-            return f"warns {category}: {' '.join(text.split())[:_FIRST]}"
+            return f"warns {category}: {_shortened(text)}"
     return ""
+
+
+def _shortened(text: str) -> str:
+    """The beginning of a message, without what differs from machine to machine."""
+    return " ".join(_OF_MACHINE.sub("", text).split())[:_FIRST]
 
 
 def _value(given: Mapping[str, Any]) -> Value:

@@ -8,7 +8,9 @@ from collections.abc import Iterator
 from tpulint.knowledge.handled import HANDLED, Handled
 from tpulint.model.names.scopes import Scope
 from tpulint.model.processes.groups import backends, is_start, serves_host
+from tpulint.model.processes.settings import settings
 from tpulint.model.processes.spawned import is_number_of_processes, spawned
+from tpulint.model.processes.variables import VariableWrite, variable_write
 from tpulint.model.project.facts import ModuleFacts
 from tpulint.model.project.takers import handed_to_accelerate, is_accelerator
 from tpulint.model.project.trace_path import Certainty
@@ -264,6 +266,24 @@ class Program(Namespace):
     def is_number_of_processes(self, call: ast.Call) -> bool:
         """Whether the call computes the number of processes that `spawn` starts."""
         return is_number_of_processes(self._module, call, self.scope)
+
+    # settings
+
+    def texts(self, node: ast.expr) -> frozenset[str | None]:
+        """All strings that an expression may be on a TPU host, as far as the file says; None for others.
+
+        They are followed through names, parameters with the values that this file passes, attributes, keys of
+        dictionaries, and defaults of command-line options and environment variables.
+        """
+        return settings(self._module, node, self.scope)
+
+    def variable_write(self, name: ast.expr) -> VariableWrite | None:
+        """How code sets the environment variable with this name; None if it does not.
+
+        The name is the key of `os.environ[...] = value` or of a dictionary, or an argument of
+        `os.environ.setdefault`, `os.putenv` or pytest's `setenv`.
+        """
+        return variable_write(self._module, name, self.scope)
 
     def creates_accelerator(self, call: ast.Call) -> bool:
         """Whether the call creates an `Accelerator` without `cpu=True`."""

@@ -2,6 +2,7 @@
 
 from tpulint.model.devices.guarded import Guard
 from tpulint.model.names.scopes import Binding
+from tpulint.model.processes.variables import VariableWrite
 from tpulint.model.project.trace_path import TracePath
 from tpulint.model.tracing.jitted import Jitted
 from tpulint.model.training.collected import Filling
@@ -30,4 +31,5 @@ __all__ = [
     "Step",
     "Steps",
     "TracePath",
+    "VariableWrite",
 ]

@@ -68,7 +68,8 @@ The following fixes are unsafe, because the new code does not behave exactly lik
 - The fix replaces `torch_xla2` with `torchax`.
   The fixed code raises if `torchax` has a function of `torch_xla2` in another module or under another name.
 - The fix replaces `JAX_PLATFORM` with `JAX_PLATFORMS`, which JAX reads.
-  If the value of `JAX_PLATFORM` is `"gpu"` or `"cuda"`, the fix replaces the value with `"tpu,cpu"`.
+  If the value of `JAX_PLATFORM` is `"gpu"` or `"cuda"`, the fix replaces the value with `""`: JAX then
+  chooses the platform, which is a TPU if there is one.
 - The fix removes `JAX_USE_GPU`, and removes options that torchax does not know.
   Other code that reads `JAX_USE_GPU` or such an option then finds no value.
 - The fix passes `axis_types` with `AxisType.Auto` to `jax.make_mesh`, because automatic axes were the default
@@ -230,8 +231,11 @@ def _moved(node: ast.ImportFrom, alias: ast.alias, what: Outdated, ctx: Context)
     if not what.instead:
         return None
     edits: list[Change] = [ctx.rewrite.rename_import(node, alias, what.instead)]
+    bound = alias.asname or alias.name
+    if any(f"{node.module}.{alias.name}.{use}" in NAMES for use in _attributes(bound, ctx)):
+        return None  # what the module held has moved to several modules
     if what.positional or what.keywords:
-        for use in ctx.names.loads(alias.asname or alias.name):
+        for use in ctx.names.loads(bound):
             found = _use(use, what, ctx)
             if found is None:
                 return None
@@ -257,6 +261,14 @@ def _replaced(
     return ctx.rewrite.fix(
         title, ctx.rewrite.replace(node, new), *edits, *imports, applicability=applicability
     )
+
+
+def _attributes(name: str, ctx: Context) -> Iterator[str]:
+    """The attributes that the file takes of a name."""
+    for use in ctx.names.loads(name):
+        outer = ctx.parent(use)
+        if isinstance(outer, ast.Attribute):
+            yield outer.attr
 
 
 def _use(node: ast.expr, what: Outdated, ctx: Context) -> list[Change] | None:
@@ -472,7 +484,7 @@ def variable(node: ast.Constant, ctx: Context) -> Iterator[Finding]:
     if new:
         edits = [ctx.rewrite.replace(node, ctx.rewrite.quoted(new, node))]
         if isinstance(value, ast.Constant) and value.value in ("gpu", "cuda"):
-            edits.append(ctx.rewrite.replace(value, ctx.rewrite.quoted("tpu,cpu", value)))
+            edits.append(ctx.rewrite.replace(value, ctx.rewrite.quoted("", value)))
         fix = ctx.rewrite.fix(f"replace `{name}` with `{new}`", *edits, applicability=Applicability.UNSAFE)
     elif isinstance(statement, ast.Assign) and isinstance(value, ast.Constant):
         title = f"remove the assignment to `{name}`"

@@ -47,7 +47,8 @@ class _Settings:
                 truth = on_tpu_host(self.module, node.test, scope)
                 for branch, wanted in ((node.body, True), (node.orelse, False)):
                     if truth in (None, wanted):
-                        yield from self.of(branch, scope)
+                        left_out = _left_out(node.test, branch, is_body=wanted)
+                        yield from (text for text in self.of(branch, scope) if text not in left_out)
             case ast.BoolOp(op=ast.Or()):
                 for part in node.values:
                     yield from self.of(part, scope)
@@ -151,6 +152,16 @@ class _Settings:
 
     def _is(self, function: Scope, qualified: str) -> bool:
         return qualified == f"{self.module.name}.{function.qualname}"
+
+
+def _left_out(test: ast.expr, branch: ast.expr, *, is_body: bool) -> list[str]:
+    """The strings that an expression is not, as a branch of a condition that compares it with them."""
+    match test:
+        case ast.Compare(left=left, ops=[operator], comparators=[right]):
+            differs = isinstance(operator, ast.NotEq | ast.NotIn)
+            if differs is is_body and ast.unparse(left) == ast.unparse(branch):
+                return _texts(right)
+    return []
 
 
 def _keeps(call: ast.Call) -> bool:

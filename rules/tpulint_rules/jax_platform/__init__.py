@@ -1,0 +1,1 @@
+"""Platforms and settings of JAX."""

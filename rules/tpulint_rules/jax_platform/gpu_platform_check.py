@@ -1,0 +1,161 @@
+"""Check whether a device of JAX is a GPU.
+
+## What it does
+
+Reports comparisons of `jax.default_backend()`, or of the attribute `platform` of a device, with a GPU
+platform (`gpu`, `cuda` or `rocm`).
+
+A device is an item of `jax.devices()` or `jax.local_devices()`, or a parameter with the annotation
+`jax.Device`.
+
+The rule does not report a comparison if the same function also compares with `tpu`.
+
+## Why it matters on TPU
+
+On a TPU, the platform is `tpu`, so the comparison is false.
+Usually, the program then continues on the CPU, or says that there is no accelerator, without an error.
+
+## Fix safety
+
+The fix compares with `"cpu"` instead, which is true for a GPU and for a TPU.
+The fix is unsafe: the code that depends on the comparison then runs on a TPU, too.
+Look for code in it that only works on a GPU, such as a Pallas kernel for Triton.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from tpulint.knowledge.jax_platform import GPUS
+from tpulint.rules_api import Applicability, Context, Finding, Fix, FunctionNode, Rule
+from tpulint.rules_api.syntax import parameters
+
+rule = Rule(
+    "JAX104",
+    "check whether a device of JAX is a GPU",
+    module=__name__,
+    fix=Applicability.UNSAFE,
+)
+
+_BACKEND = "jax.default_backend"
+_LISTS = frozenset({"jax.devices", "jax.local_devices"})
+_BACKENDS = frozenset({"jax.extend.backend.get_backend", "jax.lib.xla_bridge.get_backend"})
+_CLASSES = frozenset({"jax.Device", "jaxlib.xla_extension.Device"})
+_OPERATORS = {ast.Eq: "!=", ast.In: "!=", ast.NotEq: "==", ast.NotIn: "=="}
+
+
+def _names_gpu(node: ast.Constant) -> bool:
+    return isinstance(node.value, str)
+
+
+@rule.on(ast.Constant, named=GPUS, where=_names_gpu)
+def check(node: ast.Constant, ctx: Context) -> Iterator[Finding]:
+    outer = ctx.parent(node)
+    listed = outer if isinstance(outer, ast.Tuple | ast.List | ast.Set) else None
+    compare = ctx.parent(listed) if listed is not None else outer
+    if not isinstance(compare, ast.Compare) or len(compare.ops) != 1:
+        return
+    left, right = compare.left, compare.comparators[0]
+    if right is not (listed or node):
+        left, right = right, left
+    names = _names(right)
+    if not names <= GPUS or (listed is not None and listed.elts[0] is not node):
+        return
+    if not _is_platform(left, ctx) or _knows_tpu(ctx):
+        return
+    operator = _OPERATORS.get(type(compare.ops[0]))
+    if operator is None:
+        return
+    fix = _fix(compare, f"{ctx.text(left)} {operator} {ctx.rewrite.quoted('cpu', node)}", ctx)
+    message = f"`{ctx.text(compare)}` does not hold on a TPU, whose platform is `tpu`"
+    if operator == "==":
+        message = f"`{ctx.text(compare)}` holds on a TPU, as on the CPU, since its platform is `tpu`"
+    yield ctx.finding(compare, message, fix)
+
+
+def _names(node: ast.expr) -> set[str]:
+    parts = node.elts if isinstance(node, ast.Tuple | ast.List | ast.Set) else [node]
+    return {str(part.value) if isinstance(part, ast.Constant) else "" for part in parts}
+
+
+def _is_platform(node: ast.expr, ctx: Context) -> bool:
+    """Whether the expression is the platform of a device, or the default one."""
+    match node:
+        case ast.Call(func=ast.Attribute(value=inner, attr="lower"), args=[]):
+            return _is_platform(inner, ctx)
+        case ast.Call():
+            return ctx.names.qualified(node.func) == _BACKEND
+        case ast.Attribute(attr="platform", value=owner):
+            return _is_device(owner, ctx)
+        case ast.Name():
+            values = ctx.names.assigned_values(node)
+            return bool(values) and all(
+                not isinstance(value, ast.Name) and _is_platform(value, ctx) for value in values
+            )
+    return False
+
+
+def _is_device(node: ast.expr, ctx: Context) -> bool:
+    """Whether the expression is known to be a device of JAX, or a client of one platform."""
+    match node:
+        case ast.Call():
+            return ctx.names.qualified(node.func) in _BACKENDS
+        case ast.Subscript(value=listed):
+            return _are_devices(listed, ctx)
+        case ast.Name(id=name):
+            if any(_are_devices(listed, ctx) for listed in _looped_over(name, node, ctx)):
+                return True
+            annotation = _annotation(name, ctx)
+            if annotation is not None and ctx.names.qualified(annotation) in _CLASSES:
+                return True
+    values = ctx.names.assigned_values(node)
+    return bool(values) and all(
+        not isinstance(value, ast.Name | ast.Attribute) and _is_device(value, ctx) for value in values
+    )
+
+
+def _are_devices(node: ast.expr, ctx: Context) -> bool:
+    """Whether the expression is known to be a list of devices of JAX."""
+    match node:
+        case ast.Call():
+            return ctx.names.qualified(node.func) in _LISTS
+        case ast.ListComp(elt=ast.Name(id=name), generators=[one]):
+            return isinstance(one.target, ast.Name) and one.target.id == name and _are_devices(one.iter, ctx)
+    values = ctx.names.assigned_values(node) if isinstance(node, ast.Name | ast.Attribute) else []
+    return bool(values) and all(
+        not isinstance(value, ast.Name | ast.Attribute) and _are_devices(value, ctx) for value in values
+    )
+
+
+def _looped_over(name: str, node: ast.expr, ctx: Context) -> Iterator[ast.expr]:
+    """What loops around a node take the values of a name from."""
+    for outer in ctx.ancestors(node):
+        if isinstance(outer, ast.For):
+            loops: list[ast.For | ast.comprehension] = [outer]
+        else:
+            loops = list(getattr(outer, "generators", ()))
+        for loop in loops:
+            if isinstance(loop.target, ast.Name) and loop.target.id == name:
+                yield loop.iter
+
+
+def _annotation(name: str, ctx: Context) -> ast.expr | None:
+    """The annotation of a parameter of the function."""
+    function = ctx.scope.function
+    if function is None or not isinstance(function.node, FunctionNode):
+        return None
+    return next((one.annotation for one in parameters(function.node) if one.arg == name), None)
+
+
+def _knows_tpu(ctx: Context) -> bool:
+    """Whether the function, or the file outside of functions, names the platform `tpu`."""
+    function = ctx.scope.function
+    tree = function.node if function is not None else ctx.tree
+    return any(isinstance(one, ast.Constant) and one.value == "tpu" for one in ast.walk(tree))
+
+
+def _fix(compare: ast.Compare, code: str, ctx: Context) -> Fix:
+    edit = ctx.rewrite.replace(compare, code)
+    title = 'compare with `"cpu"`, so that a TPU counts as an accelerator'
+    return ctx.rewrite.fix(title, edit, applicability=Applicability.UNSAFE, serves_cuda=True)

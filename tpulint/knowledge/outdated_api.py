@@ -1,4 +1,4 @@
-"""Names of torchax, JAX and torch_xla that older code uses, and what became of them.
+"""Names of torchax and JAX that older code uses, and what became of them.
 
 Measured on torch 2.13.0, torchax 0.0.14.dev20261026, jax 0.10.2: each name was looked up, each replacement
 called. A version stands where JAX itself, or its change log, names it.
@@ -177,9 +177,6 @@ NAMES = {
 
 #: Modules that `import jax` does not load.
 APART = ("jax.experimental.", "jax.extend.")
-
-#: The other backend of torch for TPU: its tensors and those of torchax know nothing of each other.
-OTHER_BACKEND = "torch_xla"
 
 #: Keywords that a function no longer takes, by what they are called now.
 KEYWORDS = {

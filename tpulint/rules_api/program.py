@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from tpulint.knowledge.handled import HANDLED, Handled
 from tpulint.model.names.scopes import Scope
-from tpulint.model.processes.groups import backends, is_start, serves_host
+from tpulint.model.processes.groups import backends, is_start, runs_on_torch_xla, serves_host
 from tpulint.model.processes.settings import settings
 from tpulint.model.processes.spawned import is_number_of_processes, spawned
 from tpulint.model.processes.variables import VariableWrite, variable_write
@@ -246,6 +246,11 @@ class Program(Namespace):
     def reads_wrapped_module(self) -> bool:
         """Whether the program reads `.module` of a model that is wrapped elsewhere, or keys that begin so."""
         return self._module.name in self._module.project.programs.unwrapping
+
+    @property
+    def runs_on_torch_xla(self) -> bool:
+        """Whether this file depends on torch_xla: it imports it in any case, or asks it for a device."""
+        return runs_on_torch_xla(self._module)
 
     def starts_group(self, call: ast.Call) -> bool:
         """Whether the call starts a process group."""

@@ -29,11 +29,11 @@ import torch
 from torch.overrides import TorchFunctionMode
 from torch.utils._device import DeviceContext
 
-from tpulint.verify import plain_compiler, torchvision_standin
+from tpulint.verify import plain_compiler, torch_xla_standin, torchvision_standin
 from tpulint.verify.fingerprint import fingerprint
 from tpulint.verify.record import Recorder
 
-_ACCELERATORS = ("cuda", "jax", "privateuseone")
+_ACCELERATORS = ("cuda", "jax", "privateuseone", "xla")
 _FROM_DATA = {torch.tensor, torch.as_tensor}
 _SET_DATA = torch.Tensor.data.__set__
 _MOVES = {torch.Tensor.to, torch.Tensor.cuda, torch.Tensor.cpu}
@@ -259,6 +259,7 @@ def emulation() -> Iterator[OnCpu]:
     """Make accelerators mean the CPU. What is patched stays so: a process does this once and ends."""
     _name_the_jax_device()
     plain_compiler.install()
+    torch_xla_standin.install()
     for name, replacement in _cuda_replacements().items():
         setattr(torch.cuda, name, replacement)
     for name in ("synchronize", "empty_cache", "set_device_index", "memory_allocated"):

@@ -17,8 +17,7 @@ reject or ignore:
 - `static_argnums` of a compiled module, if the numbers do not count the parameters and the buffers, which the
   compiled module receives as its first two arguments;
 - the modes `"dynamo"` and `"export"` of `torchax.compile`;
-- `hasattr(t, "_elem")`, a check for torchax tensors in older code;
-- the first import of `torch_xla` at the top level of a file.
+- `hasattr(t, "_elem")`, a check for torchax tensors in older code.
 
 The rule does not report an import inside a `try` statement or under a condition.
 
@@ -48,8 +47,6 @@ Other reported code has no effect, or raises an error only later in the program:
   With explicit axes, `F.cross_entropy` of a sharded batch, or `x @ x.T`, raises `ShardingTypeError`.
   With explicit axes, `shard_map` of a tensor that is not sharded yet raises
   `ValueError: in_specs passed to shard_map ... does not match the specs of the input`.
-- torch_xla and torchax are different backends, which cannot use each other's tensors.
-  No release of torch_xla is known to import together with torch 2.13.
 
 These results were measured with torch 2.13.0, torchax 0.0.14.dev20261026 and jax 0.10.2.
 
@@ -94,13 +91,6 @@ The following fixes are unsafe, because the new code does not behave exactly lik
   `env.override_op_definition(torch.nn.functional.scaled_dot_product_attention, function)`.
 - Remove the modes `"dynamo"` and `"export"`; the default mode is `"jax"`.
 - If the message names no replacement for a name, look up the name in the change log of JAX.
-- Replace the calls of torch_xla:
-  - Replace `xm.xla_device()` with `"jax"`.
-  - Remove `xm.mark_step()` and `pl.ParallelLoader`, and replace `xm.optimizer_step(opt)` with `opt.step()`.
-    torchax runs each operation immediately, or a whole function under `torchax.interop.jax_jit`.
-  - Remove `xmp.spawn`: with torchax, one process uses all chips of a host.
-  - Replace `xm.xrt_world_size()` with `jax.device_count()`.
-  - Replace `xm.save` with `torch.save` of CPU tensors.
 """
 
 from __future__ import annotations
@@ -114,7 +104,6 @@ from tpulint.knowledge.outdated_api import (
     NAMES,
     NEEDED,
     OPTIONS,
-    OTHER_BACKEND,
     VARIABLES,
     Outdated,
     outdated,
@@ -140,7 +129,7 @@ _READERS = frozenset({"os.environ.get", "os.environ.setdefault", "os.environ.pop
 
 def _in_question(node: ast.Import | ast.ImportFrom) -> bool:
     names = [node.module or ""] if isinstance(node, ast.ImportFrom) else [alias.name for alias in node.names]
-    return any(name.startswith(("jax", "torchax", OTHER_BACKEND)) for name in names)
+    return any(name.startswith(("jax", "torchax", _OLD_NAME)) for name in names)
 
 
 @rule.on(ast.Import, where=_in_question)
@@ -153,8 +142,6 @@ def imported(node: ast.Import, ctx: Context) -> Iterator[Finding]:
             name, what = found
             fix = _renamed(node, alias, ctx)
             yield ctx.finding(node, _message(name, what, fix), fix)
-    if ctx.names.first_import(OTHER_BACKEND) is node:
-        yield _other_backend(node, ctx)
 
 
 @rule.on(ast.ImportFrom, where=_in_question)
@@ -167,8 +154,6 @@ def imported_from(node: ast.ImportFrom, ctx: Context) -> Iterator[Finding]:
             name, what = found
             fix = _moved(node, alias, what, ctx)
             yield ctx.finding(node, _message(name, what, fix), fix)
-    if ctx.names.first_import(OTHER_BACKEND) is node:
-        yield _other_backend(node, ctx)
 
 
 @rule.on(ast.Attribute, named=_LAST)
@@ -203,12 +188,6 @@ def name(node: ast.Attribute, ctx: Context) -> Iterator[Finding]:
 def _message(name: str, what: Outdated, fix: Fix | None) -> str:
     message = f"`{name}` {what.what}"
     return f"{message}; use `{what.instead}` instead" if fix is None and what.instead else message
-
-
-def _other_backend(node: ast.stmt, ctx: Context) -> Finding:
-    return ctx.finding(
-        node, f"`{OTHER_BACKEND}` is a different TPU backend, whose tensors torchax cannot use"
-    )
 
 
 def _renamed(node: ast.Import, alias: ast.alias, ctx: Context) -> Fix | None:

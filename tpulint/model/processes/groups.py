@@ -7,9 +7,11 @@ from collections.abc import Collection, Iterator
 
 from tpulint.knowledge.distributed import ADDRESSING, ON_HOST, SAMPLERS, SPLITTING, START
 from tpulint.knowledge.runtime import ONE_RANK_PER_DEVICE, is_runtime_function
+from tpulint.knowledge.torch_xla import LAUNCH, PACKAGE, PLACING, short_name
 from tpulint.model.names.scopes import Scope
 from tpulint.model.processes.settings import settings
 from tpulint.model.project.project_file import ProjectFile
+from tpulint.model.syntax.imports import first_import
 from tpulint.model.syntax.parsed_file import ParsedFile
 
 _STARTS = (START, START.replace(".init", ".distributed_c10d.init"))
@@ -39,12 +41,23 @@ def serves_host(module: ProjectFile, call: ast.Call, scope: Scope) -> bool:
 
 
 def groups(module: ProjectFile) -> tuple[bool, ...]:
-    """The process groups that a file starts: whether each serves the host."""
-    return tuple(
+    """The process groups that a file starts: whether each serves the host.
+
+    The processes that torch_xla launches form a group, too.
+    """
+    started = (
         serves_host(module, call, scope)
         for call, scope in module.index.calls.get("init_process_group", ())
         if isinstance(call, ast.Call) and is_start(module, call, scope)
     )
+    return (*started, *(False for name in _called(module, LAUNCH) if short_name(name) in LAUNCH))
+
+
+def runs_on_torch_xla(module: ParsedFile) -> bool:
+    """Whether a file depends on torch_xla: it imports it in any case, or asks it for a device."""
+    if first_import(module, PACKAGE) is not None:
+        return True
+    return any(short_name(name) in PLACING for name in _called(module, PLACING))
 
 
 def divides_samples(module: ParsedFile) -> bool:

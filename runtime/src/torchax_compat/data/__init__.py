@@ -3,5 +3,6 @@
 from __future__ import annotations
 
 from . import cpu_pickle
+from .device_loader import DeviceLoader
 
-__all__ = ["cpu_pickle"]
+__all__ = ["DeviceLoader", "cpu_pickle"]

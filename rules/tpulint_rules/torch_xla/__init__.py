@@ -1,0 +1,1 @@
+"""Code for torch_xla, the other backend of PyTorch for TPUs."""

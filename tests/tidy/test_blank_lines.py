@@ -33,3 +33,9 @@ def test_blank_lines_between_changed_lines_are_kept(lines: list[str], data: st.D
     ]
     before, after = ("".join(f"{line}\n" for line in one) for one in (lines, changed))
     assert without_gaps(before, after) == after
+
+
+def test_a_function_keeps_the_blank_lines_above_a_decorator_that_goes() -> None:
+    before = "import a\nimport b\n\n\n@b.compile\ndef f(x):\n    return x\n"
+    after = "import a\n\n\ndef f(x):\n    return x\n"
+    assert after == without_gaps(before, after)

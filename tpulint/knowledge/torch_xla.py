@@ -49,7 +49,10 @@ LAUNCH = {"xmp.spawn": ("fn", "args", "nprocs"), "torch_xla.launch": ("fn", "arg
 #: if it imports torch_xla only where that is installed.
 PLACING = frozenset({"xm.xla_device", "torch_xla.device", *LAUNCH})
 
-#: What device strings begin with.
+#: What takes the place of these devices.
+TORCHAX_DEVICE = "jax"
+
+#: Strings that name a device.
 DEVICE_STRINGS = frozenset({"xla", *(f"xla:{number}" for number in range(16))})
 
 
@@ -85,7 +88,6 @@ QUERIES = {
     "xr.device_type": Query(_PLATFORM, _PLATFORM),
     "xm.xla_device_hw": Query(_PLATFORM, _PLATFORM),
     "xr.using_pjrt": Query("True", "True"),
-    "xr.is_spmd": Query("True", "True"),
 }
 
 #: Calls that do nothing that a program needs on torchax.

@@ -30,7 +30,10 @@ def without_gaps(before: str, after: str) -> str:
 
 
 def _counts(lines: list[str]) -> tuple[dict[str, int], dict[str, int]]:
-    """The most blank lines above, and below, lines of each text."""
+    """The most blank lines above, and below, lines of each text.
+
+    Those above decorators are above what they decorate, too.
+    """
     above: dict[str, int] = {}
     below: dict[str, int] = {}
     last, count = "", 0
@@ -39,7 +42,8 @@ def _counts(lines: list[str]) -> tuple[dict[str, int], dict[str, int]]:
             count += 1
             continue
         text = line.rstrip()
-        above[text] = max(above.get(text, 0), count)
+        decorated = above[last] if last.lstrip().startswith("@") else 0
+        above[text] = max(above.get(text, 0), count, decorated)
         below[last] = max(below.get(last, 0), count)
         last, count = text, 0
     below[last] = max(below.get(last, 0), count)

@@ -1,8 +1,8 @@
 """torch_xla on plain CPU torch: the reference of programs that are written for torch_xla.
 
-No release of torch_xla imports next to the pinned torch. Its functions are here by what they do with a single
-process, as measured with torch_xla 2.9.0 on torch 2.9.0: tensors are on the emulated accelerator, each operation
-is computed at once, and a collective of one process returns what it gets.
+No release of torch_xla imports next to the pinned torch. Its functions are here by what they do with a
+single process, as measured with torch_xla 2.9.0 on torch 2.9.0: tensors are on the emulated accelerator,
+each operation is computed at once, and a collective of one process returns what it gets.
 What is not here raises AttributeError or ImportError.
 """
 
@@ -35,7 +35,7 @@ def _context(*_: object, **__: object) -> Iterator[None]:
 
 
 def _compiled(function: Callable[..., Any] | None = None, **_: object) -> Any:
-    return function if callable(function) else contextlib.nullcontext()
+    return function if callable(function) else _context()
 
 
 def _optimizer_step(optimizer: Any, barrier: object = None, optimizer_args: Any = None, **_: object) -> Any:  # noqa: ARG001 # torch_xla's
@@ -95,7 +95,8 @@ def _modules() -> dict[str, dict[str, Any]]:
         "xla_device": _device, "xrt_world_size": lambda: 1, "is_master_ordinal": lambda *_: True,
         "master_print": lambda *args, **_: print(*args), "optimizer_step": _optimizer_step, "save": _save,
         "add_step_closure": lambda closure, args=(), **_: closure(*args), "all_reduce": _all_reduce,
-        "mesh_reduce": lambda _, data, reduce_fn: reduce_fn([_on_host(data)]), "xla_device_hw": lambda _: "CPU",
+        "mesh_reduce": lambda _, data, reduce_fn: reduce_fn([_on_host(data)]),
+        "xla_device_hw": lambda _: "CPU",
         "rendezvous": lambda _, payload=b"", *__: [payload], "REDUCE_SUM": "sum", "REDUCE_MAX": "max",
         "REDUCE_MIN": "min", "REDUCE_MUL": "mul",
     }  # fmt: skip
@@ -106,7 +107,7 @@ def _modules() -> dict[str, dict[str, Any]]:
         ),
         **dict.fromkeys(("addressable_device_count", "local_device_count"), lambda: 1),
         **dict.fromkeys(("use_spmd", "initialize_cache", "set_device_type"), _nothing),
-        "device_type": lambda: "CPU", "is_spmd": lambda: False,
+        "device_type": lambda: "CPU",
     }  # fmt: skip
     sharding = {
         "Mesh": _Mesh, "mark_sharding": lambda tensor, *_: tensor, "ShardingSpec": lambda *_, **__: None,

@@ -14,11 +14,11 @@ torchax tensors need this as well: `torch.save` of a torchax tensor raises.
 
 The fix is unsafe, because it is a part of the change from torch_xla to torchax.
 
-- `xm.save(state, path)` becomes `torch.save` of `state` with all of its tensors copied to the host, as `xm.save`
-  copies them. The file is the same, and files that `xm.save` wrote can be loaded.
-- `save` of `torch_xla.utils.serialization` writes a file for each tensor. The fix writes a single file instead, with
-  `torch.save`, and `torch.load` cannot load the old files: convert them with torch_xla, with `torch.save(xser.load(
-  old), new)`.
+- `xm.save(state, path)` becomes `torch.save` of `state` with all of its tensors copied to the host, as
+  `xm.save` copies them. The file is the same, and files that `xm.save` wrote can be loaded.
+- `save` of `torch_xla.utils.serialization` writes a file for each tensor. The fix writes a single file
+  instead, with `torch.save`, and `torch.load` cannot load the old files: convert them with torch_xla, with
+  `torch.save(xser.load( old), new)`.
 - Arguments that say which process saves are removed.
 """
 

@@ -15,16 +15,16 @@ The fix is unsafe, because it assumes that one process uses all devices.
 
 - `xm.mesh_reduce(tag, value, function)` becomes `function(torchax_compat.distributed.gather_values(value))`.
   `gather_values` returns a list with the value of each rank, or of the single process.
-- The fix removes `xm.rendezvous(tag)` and `xm.broadcast_master_param(model)`, because one process has nothing to wait
-  for, and a single copy of the parameters.
-- In a program that gives each process its share of the samples, `xm.all_reduce(xm.REDUCE_SUM, [a, b])` becomes a call
-  of `torch.distributed.all_reduce` for each tensor. In other programs, the fix removes the call, or replaces it with
-  the tensor.
+- The fix removes `xm.rendezvous(tag)` and `xm.broadcast_master_param(model)`, because one process has
+  nothing to wait for, and a single copy of the parameters.
+- In a program that gives each process its share of the samples, `xm.all_reduce(xm.REDUCE_SUM, [a, b])`
+  becomes a call of `torch.distributed.all_reduce` for each tensor. In other programs, the fix removes the
+  call, or replaces it with the tensor.
 
 ## Without a fix
 
-- In a program with a rank for each device, `y = xm.all_reduce(xm.REDUCE_SUM, x)` has no automatic fix, because
-  `torch.distributed.all_reduce(x)` writes the result to `x`. Clone `x` first.
+- In a program with a rank for each device, `y = xm.all_reduce(xm.REDUCE_SUM, x)` has no automatic fix,
+  because `torch.distributed.all_reduce(x)` writes the result to `x`. Clone `x` first.
 - With `groups`, or a list of tensors that is not written in the call, there is no automatic fix either.
 """
 
@@ -54,7 +54,9 @@ def communicated(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     name = short_name(ctx.names.qualified(call.func))
     if name not in _CALLS or not ctx.program.runs_on_torch_xla:
         return
-    message = f"`{name}` communicates between processes of torch_xla; on torchax, one process uses all devices"
+    message = (
+        f"`{name}` communicates between processes of torch_xla; on torchax, one process uses all devices"
+    )
     yield ctx.finding(call, message, _fix(call, name, ctx))
 
 

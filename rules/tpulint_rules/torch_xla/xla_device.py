@@ -5,12 +5,12 @@
 Reports:
 
 - calls of `xm.xla_device()` and `torch_xla.device()`;
-- strings that name a device of torch_xla, such as `"xla"` or `"xla:1"`, where PyTorch expects a device, and as
-  the device type of `torch.autocast`;
+- strings that name a device of torch_xla, such as `"xla"` or `"xla:1"`, where PyTorch expects a device, and
+  as the device type of `torch.autocast`;
 - comparisons of the type of a device with `"xla"`, as in `x.device.type == "xla"`.
 
-The rules `XLA` do not report a file that imports torch_xla only if it is installed, and does not ask torch_xla
-for a device, as libraries do that call `xm.mark_step()` for users of torch_xla.
+The rules `XLA` do not report a file that imports torch_xla only if it is installed, and does not ask
+torch_xla for a device, as libraries do that call `xm.mark_step()` for users of torch_xla.
 Such code does nothing under torchax.
 
 ## Why it matters on TPU
@@ -23,8 +23,8 @@ The device of torchax is `"jax"`.
 
 ## Fix safety
 
-The fix is unsafe, because `"jax"` works only in a program that enters the torchax environment, which the fix of
-TPU001 (`missing-torchax-environment`) adds.
+The fix is unsafe, because `"jax"` works only in a program that enters the torchax environment, which the fix
+of TPU001 (`missing-torchax-environment`) adds.
 The fix removes the index of a device: a process of torch_xla uses one device, and a program on torchax all
 devices of the host.
 
@@ -51,15 +51,24 @@ def xla_device(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     if name not in DEVICES:
         return
     fix = None
-    imports = ctx.rewrite.imports("import torch", *_import_of_torchax(call, ctx))
+    imports = ctx.rewrite.imports("import torch", *_import_of_torchax(ctx))
     if imports is not None and name != "xm.xla_real_devices":
-        edit = ctx.rewrite.replace(call, 'torch.device("jax")')
-        title = f'replace `{name}` with the torchax device `torch.device("jax")`'
+        new = ctx.rewrite.quoted("jax", call) if _is_taken(call, ctx) else 'torch.device("jax")'
+        edit = ctx.rewrite.replace(call, new)
+        title = f"replace `{name}` with the torchax device `{new}`"
         fix = ctx.rewrite.fix(title, edit, *imports, applicability=Applicability.UNSAFE)
     yield ctx.finding(call, f"`{name}` returns a device of torch_xla, whose tensors torchax cannot use", fix)
 
 
-def _import_of_torchax(call: ast.Call, ctx: Context) -> tuple[str, ...]:
+def _is_taken(call: ast.Call, ctx: Context) -> bool:
+    """Whether PyTorch takes the device at once, so that its name will do."""
+    outer = ctx.parent(call)
+    if isinstance(outer, ast.keyword):
+        outer = ctx.parent(outer)
+    return isinstance(outer, ast.Call) and ctx.devices.takes_device(outer, call)
+
+
+def _import_of_torchax(ctx: Context) -> tuple[str, ...]:
     """The import without which `torch.device("jax")` raises while the file is imported."""
     return ("import torchax",) if ctx.program.is_import_time and not ctx.names.is_bound("torchax") else ()
 

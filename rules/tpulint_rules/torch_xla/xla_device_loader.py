@@ -2,8 +2,8 @@
 
 ## What it does
 
-Reports `pl.MpDeviceLoader` and `pl.ParallelLoader` of torch_xla, which move the batches of a `DataLoader` to the
-device.
+Reports `pl.MpDeviceLoader` and `pl.ParallelLoader` of torch_xla, which move the batches of a `DataLoader` to
+the device.
 
 ## Why it matters on TPU
 
@@ -13,8 +13,8 @@ Without torch_xla, they do not exist, and a loop over the `DataLoader` itself ge
 ## Fix safety
 
 The fix is unsafe, because it is a part of the change from torch_xla to torchax.
-It replaces the loader with `torchax_compat.data.DeviceLoader`, of the runtime, which moves each batch to the device
-when it is read:
+It replaces the loader with `torchax_compat.data.DeviceLoader`, of the runtime, which moves each batch to the
+device when it is read:
 
 - Arguments for prefetching are removed. The workers of a `DataLoader` still load batches ahead.
 - `input_sharding` becomes `sharding`; XLA109 (`xla-sharding`) rewrites its value.
@@ -22,8 +22,8 @@ when it is read:
 
 ## Without a fix
 
-If a `ParallelLoader` is stored in a variable, and used for anything but `per_device_loader(device)`, replace its
-uses.
+If a `ParallelLoader` is stored in a variable, and used for anything but `per_device_loader(device)`, replace
+its uses.
 """
 
 from __future__ import annotations

@@ -18,8 +18,8 @@ A file that imports torch_xla only in this way is reported only if it also asks 
 ## Why it matters on TPU
 
 torch_xla 2.9.0 is its last release, and needs PyTorch 2.9.
-Next to PyTorch 2.13, the import raises `ImportError`, because of symbols that PyTorch no longer has; without torch_xla,
-it raises `ModuleNotFoundError`.
+Next to PyTorch 2.13, the import raises `ImportError`, because of symbols that PyTorch no longer has; without
+torch_xla, it raises `ModuleNotFoundError`.
 If the program catches the error, it continues without the TPU: it runs on the CPU.
 
 ## Fix safety
@@ -27,14 +27,15 @@ If the program catches the error, it continues without the TPU: it runs on the C
 The fix is unsafe, because it is a part of the change from torch_xla to torchax.
 
 - Once the other rules `XLA` have replaced all uses of an import, the fix removes it.
-- In a `try` statement that does more than import torch_xla, the fix imports torchax instead, so that a flag such as
-  `HAS_XLA` is true where torchax is installed.
+- In a `try` statement that does more than import torch_xla, the fix imports torchax instead, so that a flag
+  such as `HAS_XLA` is true where torchax is installed.
 - `find_spec("torch_xla")` becomes `find_spec("torchax")`.
 
 ## Without a fix
 
 The import has no fix while the file uses what it imports.
-Apply the fixes of the other rules first. The messages of XLA115 (`unsupported-xla-function`) say what remains.
+Apply the fixes of the other rules first. The messages of XLA115 (`unsupported-xla-function`) say what
+remains.
 """
 
 from __future__ import annotations
@@ -72,25 +73,24 @@ def _imported(node: ast.Import | ast.ImportFrom, ctx: Context) -> Iterator[Findi
 
 
 def _fix(node: ast.Import | ast.ImportFrom, ctx: Context) -> Fix | None:
-    aliases = [
-        alias
-        for alias in node.names
-        if isinstance(node, ast.ImportFrom) or alias.name.partition(".")[0] == PACKAGE
-    ]
-    if len(aliases) != len(node.names) or any(alias.name == "*" for alias in aliases):
-        return None
-    bound = [alias.asname or alias.name.partition(".")[0] for alias in aliases]
-    if any(True for name in bound for _ in ctx.names.loads(name)):
-        return None
     outer = ctx.parent(node)
-    if isinstance(outer, ast.Try) and node in outer.body:
-        first = next(one for one in outer.body if isinstance(one, ast.Import | ast.ImportFrom) and _of_package(one))
-        if first is node:
-            edit = ctx.rewrite.replace(node, "import torchax")
-            title = "import torchax instead"
-            return ctx.rewrite.fix(title, edit, applicability=Applicability.UNSAFE)
-    title = f"remove the import of `{PACKAGE}`"
-    return ctx.rewrite.fix(title, ctx.rewrite.delete(node), applicability=Applicability.UNSAFE)
+    block = outer.body if isinstance(outer, ast.Try) and node in outer.body else [node]
+    imports = [one for one in block if isinstance(one, ast.Import | ast.ImportFrom) and _of_package(one)]
+    if any(_is_used(one, ctx) for one in imports):
+        return None
+    if isinstance(outer, ast.Try) and node is imports[0]:
+        edit, title = ctx.rewrite.replace(node, "import torchax"), "import torchax instead"
+    else:
+        edit, title = ctx.rewrite.delete(node), f"remove the import of `{PACKAGE}`"
+    return ctx.rewrite.fix(title, edit, applicability=Applicability.UNSAFE)
+
+
+def _is_used(node: ast.Import | ast.ImportFrom, ctx: Context) -> bool:
+    """Whether the file uses what an import binds, or may do so."""
+    if isinstance(node, ast.Import) and any(one.name.partition(".")[0] != PACKAGE for one in node.names):
+        return True
+    bound = [alias.asname or alias.name.partition(".")[0] for alias in node.names]
+    return "*" in bound or any(True for name in bound for _ in ctx.names.loads(name))
 
 
 @rule.on(ast.Constant, named={PACKAGE})

@@ -15,9 +15,9 @@ The fix is unsafe, because it assumes that one process uses all devices.
 The fix calls the function directly, as rank 0:
 
 - If the program gives each process its share of the samples, with a `DistributedSampler`, the fix of TPU001
-  (`missing-torchax-environment`) makes each device a rank, and this fix also starts the process group of these
-  ranks. The program then computes what it computed with one process for each device; see
-  [distributed programs](../distributed.md).
+  (`missing-torchax-environment`) makes each device a rank, and this fix also starts the process group of
+  these ranks. The program then computes what it computed with one process for each device; see [distributed
+  programs](../distributed.md).
 - Other programs run on one device.
 
 `xmp.MpModelWrapper(model)` becomes `model`.

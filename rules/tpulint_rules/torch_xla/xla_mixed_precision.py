@@ -7,9 +7,10 @@ XLA101 (`xla-device`) reports `torch.autocast("xla")`.
 
 ## Why it matters on TPU
 
-Without torch_xla, these classes do not exist. `torch_xla.amp.GradScaler` does not exist in torch_xla 2.9.0 either.
-In programs with the runtime torchax-compat, `torch.autocast("jax")` computes in bfloat16, which needs no scaling of
-the loss.
+Without torch_xla, these classes do not exist. `torch_xla.amp.GradScaler` does not exist in torch_xla 2.9.0
+either.
+In programs with the runtime torchax-compat, `torch.autocast("jax")` computes in bfloat16, which needs no
+scaling of the loss.
 
 ## Fix safety
 

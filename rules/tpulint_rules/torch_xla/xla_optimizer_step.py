@@ -16,11 +16,11 @@ Without torch_xla, the function does not exist.
 
 The fix is unsafe, because it is a part of the change from torch_xla to torchax.
 
-- `xm.optimizer_step(optimizer)` becomes `optimizer.step()`. The items of `optimizer_args` become arguments of
-  `step`.
+- `xm.optimizer_step(optimizer)` becomes `optimizer.step()`. The items of `optimizer_args` become arguments
+  of `step`.
 - The fix removes `xm.reduce_gradients(optimizer)`.
-- Optimizers of `torch_xla.amp.syncfree` become those of `torch.optim`, which compute the same without a gradient
-  scaler.
+- Optimizers of `torch_xla.amp.syncfree` become those of `torch.optim`, which compute the same without a
+  gradient scaler.
 
 ## Without a fix
 
@@ -46,7 +46,9 @@ def optimizer_step(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     name = short_name(ctx.names.qualified(call.func))
     if name not in ("xm.optimizer_step", "xm.reduce_gradients") or not ctx.program.runs_on_torch_xla:
         return
-    message = f"`{name}` averages gradients over processes of torch_xla; on torchax, one process uses all chips"
+    message = (
+        f"`{name}` averages gradients over processes of torch_xla; on torchax, one process uses all chips"
+    )
     fix = _step(call, ctx) if name == "xm.optimizer_step" else _removed(call, ctx)
     yield ctx.finding(call, message, fix)
 

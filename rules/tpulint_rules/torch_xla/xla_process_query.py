@@ -2,9 +2,9 @@
 
 ## What it does
 
-Reports functions of torch_xla that return the number of the process or the device, the number of processes or
-devices, or the type of the devices, such as `xr.global_ordinal()`, `xr.world_size()`, `xm.is_master_ordinal()` and
-`xm.xla_device_hw(device)`.
+Reports functions of torch_xla that return the number of the process or the device, the number of processes
+or devices, or the type of the devices, such as `xr.global_ordinal()`, `xr.world_size()`,
+`xm.is_master_ordinal()` and `xm.xla_device_hw(device)`.
 It also reports `xm.master_print`, which prints in one of the processes, and `xr.use_spmd()`.
 
 ## Why it matters on TPU
@@ -24,12 +24,12 @@ The fix is unsafe, because it assumes that one process uses all devices.
 | `xr.local_ordinal()`, `xm.get_local_ordinal()` | `0` | `torch.distributed.get_rank()` |
 | `xm.is_master_ordinal()` | `jax.process_index() == 0` | `torch.distributed.get_rank() == 0` |
 | `xr.global_device_count()` | `jax.device_count()` | `jax.device_count()` |
-| `xr.device_type()`, `xm.xla_device_hw(device)` | `jax.default_backend().upper()` | `jax.default_backend().upper()` |
+| `xr.device_type()` | `jax.default_backend().upper()` | `jax.default_backend().upper()` |
 | `xm.master_print(...)` | `print(...)` | `print(...)` |
 
-The third column is for programs that give each process its share of the samples, with a `DistributedSampler`, for
-which the fix of TPU001 (`missing-torchax-environment`) makes each device a rank; see
-[distributed programs](../distributed.md).
+The third column is for programs that give each process its share of the samples, with a
+`DistributedSampler`, for which the fix of TPU001 (`missing-torchax-environment`) makes each device a rank;
+see [distributed programs](../distributed.md).
 
 The fix removes `xr.use_spmd()`: torchax needs no mode for arrays that are sharded.
 """
@@ -59,7 +59,9 @@ def query(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     if name is None or not ctx.program.runs_on_torch_xla:
         return
     if name in _MODES:
-        yield ctx.finding(call, f"`{name}` sets a mode of torch_xla, which torchax does not need", _removed(call, name, ctx))
+        yield ctx.finding(
+            call, f"`{name}` sets a mode of torch_xla, which torchax does not need", _removed(call, name, ctx)
+        )
     elif name in QUERIES:
         message = f"`{name}` is about processes of torch_xla; on torchax, one process uses all devices"
         yield ctx.finding(call, message, _answered(call, name, ctx))

@@ -16,14 +16,14 @@ The fix is unsafe, because it is a part of the change from torch_xla to torchax.
 
 - The fix removes a statement that only prints, logs or clears metrics.
   To see what JAX compiles, set the environment variable `JAX_LOG_COMPILES=1`.
-- `xp.start_server(port)`, `xp.start_trace(folder)`, `xp.stop_trace()`, `xp.Trace(name)` and `xp.StepTrace(name)` become
-  functions of `jax.profiler`.
+- `xp.start_server(port)`, `xp.start_trace(folder)`, `xp.stop_trace()`, `xp.Trace(name)` and
+  `xp.StepTrace(name)` become functions of `jax.profiler`.
 - `xr.initialize_cache(folder)` becomes `jax.config.update("jax_compilation_cache_dir", folder)`.
 
 ## Without a fix
 
-If the program computes with a metric, such as the number of compilations, remove this code, or listen to events with
-`jax.monitoring`.
+If the program computes with a metric, such as the number of compilations, remove this code, or listen to
+events with `jax.monitoring`.
 """
 
 from __future__ import annotations

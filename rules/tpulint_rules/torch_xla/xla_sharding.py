@@ -2,7 +2,8 @@
 
 ## What it does
 
-Reports `xs.Mesh`, `xs.get_1d_mesh`, `xs.mark_sharding` and `xs.ShardingSpec` of `torch_xla.distributed.spmd`.
+Reports `xs.Mesh`, `xs.get_1d_mesh`, `xs.mark_sharding` and `xs.ShardingSpec` of
+`torch_xla.distributed.spmd`.
 
 ## Why it matters on TPU
 
@@ -13,15 +14,17 @@ Without torch_xla, its meshes do not exist. torchax tensors are sharded with the
 
 The fix is unsafe, because it is a part of the change from torch_xla to torchax.
 
-- `xs.Mesh(device_ids, shape, names)` becomes `jax.make_mesh(shape, names, axis_types=...)` with automatic axes, over
-  all devices of the program. JAX chooses the order of the devices, and ignores `device_ids`.
-- `xs.mark_sharding(x, mesh, spec)` becomes `x.apply_jax_(jax.device_put, NamedSharding(mesh, PartitionSpec(...)))`.
+- `xs.Mesh(device_ids, shape, names)` becomes `jax.make_mesh(shape, names, axis_types=...)` with automatic
+  axes, over all devices of the program. JAX chooses the order of the devices, and ignores `device_ids`.
+- `xs.mark_sharding(x, mesh, spec)` becomes `x.apply_jax_(jax.device_put, NamedSharding(mesh,
+  PartitionSpec(...)))`.
   Numbers of axes become their names.
 - `xs.ShardingSpec(mesh, spec)` becomes `NamedSharding(mesh, PartitionSpec(...))`.
 
 ## Without a fix
 
-- There is no fix if the specification is not written as a tuple, or the result of `xs.mark_sharding` is used.
+- There is no fix if the specification is not written as a tuple, or the result of `xs.mark_sharding` is
+  used.
 - `xs.set_global_mesh` has no equivalent: pass the mesh on.
 """
 

@@ -12,18 +12,18 @@ Reports:
 ## Why it matters on TPU
 
 torch_xla records operations, and computes them when a step ends.
-torchax computes each operation when it is called, or a whole function that is compiled: there is no step to mark,
-and `import torch_xla` raises `ModuleNotFoundError`.
+torchax computes each operation when it is called, or a whole function that is compiled: there is no step to
+mark, and `import torch_xla` raises `ModuleNotFoundError`.
 
 ## Fix safety
 
 The fix is unsafe, because it is a part of the change from torch_xla to torchax:
 
 - The fix removes calls that mark a step, and keeps the code inside of `with torch_xla.step():`.
-- If a call waits for the device, as `torch_xla.sync(wait=True)` and `xm.wait_device_ops()` do, the fix replaces it
-  with `jax.block_until_ready(jax.live_arrays())`.
-- The fix calls the function of `xm.add_step_closure` at once, because the values that it reads are computed when it
-  reads them.
+- If a call waits for the device, as `torch_xla.sync(wait=True)` and `xm.wait_device_ops()` do, the fix
+  replaces it with `jax.block_until_ready(jax.live_arrays())`.
+- The fix calls the function of `xm.add_step_closure` at once, because the values that it reads are computed
+  when it reads them.
 - The fix removes `torch_xla.compile` from functions. The fix of TPU611 (`backward-on-torchax`) compiles the
   computation of a loss, and `torch.compile` compiles other functions.
 
@@ -144,5 +144,9 @@ def _called(call: ast.Call, ctx: Context) -> Fix | None:
         case several:
             text = f"*{ctx.text(several)}"
     edit = ctx.rewrite.replace(call, f"{ctx.rewrite.operand(closure)}({text})")
-    title = f"call `{ctx.text(closure)}` at once" if isinstance(closure, ast.Name) else "call the function at once"
+    title = (
+        f"call `{ctx.text(closure)}` at once"
+        if isinstance(closure, ast.Name)
+        else "call the function at once"
+    )
     return ctx.rewrite.fix(title, edit, applicability=Applicability.UNSAFE)

@@ -2,15 +2,15 @@
 
 ## What it does
 
-Reports environment variables that torch_xla reads, such as `PJRT_DEVICE`, `XLA_USE_BF16` and `XRT_TPU_CONFIG`, where
-the program sets or reads them with `os.environ` or `os.getenv`.
+Reports environment variables that torch_xla reads, such as `PJRT_DEVICE`, `XLA_USE_BF16` and
+`XRT_TPU_CONFIG`, where the program sets or reads them with `os.environ` or `os.getenv`.
 It does not report `XLA_FLAGS`, which JAX reads, too.
 
 ## Why it matters on TPU
 
 torchax and JAX do not read these variables.
-With `XLA_USE_BF16=1` or `XLA_DOWNCAST_BF16=1`, torch_xla computes float32 tensors in bfloat16; torchax computes them in
-float32.
+With `XLA_USE_BF16=1` or `XLA_DOWNCAST_BF16=1`, torch_xla computes float32 tensors in bfloat16; torchax
+computes them in float32.
 
 ## Fix safety
 
@@ -66,7 +66,7 @@ def variable(literal: ast.Constant, ctx: Context) -> Iterator[Finding]:
 
 
 def _fix(literal: ast.Constant, value: ast.expr | None, statement: ast.stmt, ctx: Context) -> Fix | None:
-    name = literal.value
+    name = str(literal.value)
     if name == _DEVICE and isinstance(value, ast.Constant) and value.value == "CPU":
         imports = ctx.rewrite.imports("import jax")
         if imports is None:

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator
 
 from tpulint.knowledge.distributed import ADDRESSING, ON_HOST, SAMPLERS, SPLITTING, START
 from tpulint.knowledge.runtime import ONE_RANK_PER_DEVICE, is_runtime_function
-from tpulint.knowledge.torch_xla import LAUNCH, PACKAGE, PLACING, short_name
+from tpulint.knowledge.torch_xla import LAUNCH, PACKAGE, PLACING, TORCHAX_DEVICE, short_name
 from tpulint.model.names.scopes import Scope
 from tpulint.model.processes.settings import settings
 from tpulint.model.project.project_file import ProjectFile
@@ -54,8 +54,11 @@ def groups(module: ProjectFile) -> tuple[bool, ...]:
 
 
 def runs_on_torch_xla(module: ParsedFile) -> bool:
-    """Whether a file depends on torch_xla: it imports it in any case, or asks it for a device."""
-    if first_import(module, PACKAGE) is not None:
+    """Whether a file depends on torch_xla: it imports it in any case, or asks it for a device.
+
+    One that names the device of torchax asked torch_xla before it was fixed.
+    """
+    if first_import(module, PACKAGE) is not None or TORCHAX_DEVICE in module.index.texts:
         return True
     return any(short_name(name) in PLACING for name in _called(module, PLACING))
 

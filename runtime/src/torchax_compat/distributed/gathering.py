@@ -8,7 +8,8 @@ from typing import Any
 def gather_values(value: Any) -> list[Any]:
     """Return a list of what each rank has, with tensors copied to the host.
 
-    With `one_rank_per_device()`, tensors, and numbers from `item()` and `tolist()`, have a value for each rank.
+    With `one_rank_per_device()`, tensors, and numbers from `item()` and `tolist()`, have a value for each
+    rank.
     Of other values, such as strings, the list has the value of rank 0 for each rank.
     Without ranks, the list has one item.
 

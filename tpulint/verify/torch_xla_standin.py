@@ -96,7 +96,7 @@ def _modules() -> dict[str, dict[str, Any]]:
         "master_print": lambda *args, **_: print(*args), "optimizer_step": _optimizer_step, "save": _save,
         "add_step_closure": lambda closure, args=(), **_: closure(*args), "all_reduce": _all_reduce,
         "mesh_reduce": lambda _, data, reduce_fn: reduce_fn([_on_host(data)]),
-        "xla_device_hw": lambda _: "CPU",
+        "xla_device_hw": lambda _: "CPU", "get_memory_info": lambda _: {},
         "rendezvous": lambda _, payload=b"", *__: [payload], "REDUCE_SUM": "sum", "REDUCE_MAX": "max",
         "REDUCE_MIN": "min", "REDUCE_MUL": "mul",
     }  # fmt: skip

@@ -32,7 +32,7 @@ from tpulint.rules_api import Context, Finding, Rule
 
 rule = Rule(
     "XLA115",
-    "function of torch_xla that has no equivalent under torchax",
+    "function of `torch_xla` that has no equivalent under torchax",
     module=__name__,
     fix=None,
 )
@@ -61,13 +61,19 @@ def _uses(node: ast.Import | ast.ImportFrom, ctx: Context) -> Iterator[Finding]:
     bound = {alias.asname or alias.name.partition(".")[0] for one in imports for alias in one.names}
     for name in sorted(bound):
         for use in ctx.names.loads(name):
-            yield from _used(use, ctx)
+            yield from _used(use, _around(use, ctx))
 
 
 def _imports(ctx: Context) -> list[ast.Import | ast.ImportFrom]:
     """The imports of torch_xla in the file, in the order of their lines."""
     nodes = (node for node in ast.walk(ctx.tree) if isinstance(node, ast.Import | ast.ImportFrom))
     return sorted(filter(_of_package, nodes), key=lambda node: node.lineno)
+
+
+def _around(use: ast.Name, ctx: Context) -> Context:
+    """The file at the function of a use, where its names mean what they mean there."""
+    found = (ctx.names.function(outer) for outer in ctx.ancestors(use))
+    return ctx.at(next((scope for scope in found if scope is not None), ctx.names.module_scope))
 
 
 def _used(use: ast.Name, ctx: Context) -> Iterator[Finding]:
@@ -77,7 +83,7 @@ def _used(use: ast.Name, ctx: Context) -> Iterator[Finding]:
     if short in FUNCTIONS:
         yield ctx.finding(whole, f"`{short}` is passed on as a function; call it here instead")
         return
-    message = f"`{short}` is a function of torch_xla, which has no equivalent under torchax"
+    message = f"`{short}` is a function of `torch_xla`, which has no equivalent under torchax"
     instead = next((new for old, new in REPLACEMENTS.items() if short.startswith(old)), None)
     yield ctx.finding(whole, message if instead is None else f"{message}; use {instead} instead")
 

@@ -30,7 +30,7 @@ from collections.abc import Iterator
 from tpulint.knowledge.torch_xla import short_name
 from tpulint.rules_api import Applicability, Context, Finding, Fix, Rule
 
-rule = Rule("XLA108", "file that torch_xla saves or loads", module=__name__, fix=Applicability.UNSAFE)
+rule = Rule("XLA108", "file that `torch_xla` saves or loads", module=__name__, fix=Applicability.UNSAFE)
 
 _PARAMETERS = {
     "xm.save": ("data", "file_or_path", "master_only", "global_master"),
@@ -45,7 +45,7 @@ def saved(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     if name not in _PARAMETERS or not ctx.program.runs_on_torch_xla:
         return
     if name == "xser.load":
-        message = f"`{name}` reads files of torch_xla, which PyTorch cannot read"
+        message = f"`{name}` reads files of `torch_xla`, which PyTorch cannot read"
     else:
         message = f"`{name}` saves tensors of torch_xla; save a copy on the host with `torch.save` instead"
     yield ctx.finding(call, message, _fix(call, name, ctx))

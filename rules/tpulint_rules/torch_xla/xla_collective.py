@@ -37,7 +37,7 @@ from tpulint.knowledge.torch_xla import GATHER_VALUES, REDUCTION_TEXTS, REDUCTIO
 from tpulint.rules_api import Applicability, Context, Finding, Fix, Rule
 
 rule = Rule(
-    "XLA107", "communication between processes of torch_xla", module=__name__, fix=Applicability.UNSAFE
+    "XLA107", "communication between processes of `torch_xla`", module=__name__, fix=Applicability.UNSAFE
 )
 
 _REMOVED = frozenset({"xm.rendezvous", "xm.broadcast_master_param"})
@@ -55,7 +55,7 @@ def communicated(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     if name not in _CALLS or not ctx.program.runs_on_torch_xla:
         return
     message = (
-        f"`{name}` communicates between processes of torch_xla; on torchax, one process uses all devices"
+        f"`{name}` communicates between processes of `torch_xla`; on torchax, one process uses all devices"
     )
     yield ctx.finding(call, message, _fix(call, name, ctx))
 

@@ -42,7 +42,7 @@ from collections.abc import Iterator
 from tpulint.knowledge.torch_xla import DEVICE_STRINGS, DEVICES, short_name
 from tpulint.rules_api import Applicability, Context, Finding, Rule
 
-rule = Rule("XLA101", "device of torch_xla", module=__name__, fix=Applicability.UNSAFE)
+rule = Rule("XLA101", "device of `torch_xla`", module=__name__, fix=Applicability.UNSAFE)
 
 
 @rule.on(ast.Call, named=frozenset(name.rpartition(".")[2] for name in DEVICES))
@@ -57,7 +57,9 @@ def xla_device(call: ast.Call, ctx: Context) -> Iterator[Finding]:
         edit = ctx.rewrite.replace(call, new)
         title = f"replace `{name}` with the torchax device `{new}`"
         fix = ctx.rewrite.fix(title, edit, *imports, applicability=Applicability.UNSAFE)
-    yield ctx.finding(call, f"`{name}` returns a device of torch_xla, whose tensors torchax cannot use", fix)
+    yield ctx.finding(
+        call, f"`{name}` returns a device of `torch_xla`, whose tensors torchax cannot use", fix
+    )
 
 
 def _is_taken(call: ast.Call, ctx: Context) -> bool:

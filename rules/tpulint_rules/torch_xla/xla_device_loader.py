@@ -34,7 +34,7 @@ from collections.abc import Iterator
 from tpulint.knowledge.torch_xla import DEVICE_LOADER, short_name
 from tpulint.rules_api import Applicability, Change, Context, Finding, Fix, Rule
 
-rule = Rule("XLA104", "device loader of torch_xla", module=__name__, fix=Applicability.UNSAFE)
+rule = Rule("XLA104", "device loader of `torch_xla`", module=__name__, fix=Applicability.UNSAFE)
 
 _LOADERS = {"pl.MpDeviceLoader": ("loader", "device"), "pl.ParallelLoader": ("loader", "devices")}
 _FORMER_NAMES = {"cpu_loader": "loader"}
@@ -47,7 +47,7 @@ def device_loader(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     name = short_name(ctx.names.qualified(call.func))
     if name not in _LOADERS or not ctx.program.runs_on_torch_xla:
         return
-    message = f"`{name}` moves batches to a device of torch_xla, whose tensors torchax cannot use"
+    message = f"`{name}` moves batches to a device of `torch_xla`, whose tensors torchax cannot use"
     yield ctx.finding(call, message, _fix(call, name, ctx))
 
 

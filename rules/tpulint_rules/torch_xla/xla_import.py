@@ -46,7 +46,7 @@ from collections.abc import Iterator
 from tpulint.knowledge.torch_xla import PACKAGE
 from tpulint.rules_api import Applicability, Context, Finding, Fix, Rule
 
-rule = Rule("XLA114", "import of torch_xla", module=__name__, fix=Applicability.UNSAFE)
+rule = Rule("XLA114", "import of `torch_xla`", module=__name__, fix=Applicability.UNSAFE)
 
 _MESSAGE = f"`{PACKAGE}` is a different TPU backend, whose tensors torchax cannot use"
 
@@ -102,4 +102,4 @@ def looked_for(literal: ast.Constant, ctx: Context) -> Iterator[Finding]:
         return
     edit = ctx.rewrite.replace(literal, ctx.rewrite.quoted("torchax", literal))
     fix = ctx.rewrite.fix("look for torchax instead", edit, applicability=Applicability.UNSAFE)
-    yield ctx.finding(literal, "this check looks for torch_xla, and so finds no TPU for torchax", fix)
+    yield ctx.finding(literal, "this check looks for `torch_xla`, and so finds no TPU for torchax", fix)

@@ -36,7 +36,7 @@ from tpulint.knowledge.torch_xla import LAUNCH, short_name
 from tpulint.rules_api import Applicability, Change, Context, Finding, Fix, Rule
 
 rule = Rule(
-    "XLA105", "function that torch_xla launches on each device", module=__name__, fix=Applicability.UNSAFE
+    "XLA105", "function that `torch_xla` launches on each device", module=__name__, fix=Applicability.UNSAFE
 )
 
 _WRAPPER = "xmp.MpModelWrapper"
@@ -58,7 +58,7 @@ def wrapped(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     edit = ctx.rewrite.reduce(call, call.args[0])
     fix = ctx.rewrite.fix(f"remove `{_WRAPPER}`", edit, applicability=Applicability.UNSAFE)
     yield ctx.finding(
-        call, f"`{_WRAPPER}` shares a model between processes of torch_xla, and torchax uses one", fix
+        call, f"`{_WRAPPER}` shares a model between processes of `torch_xla`, and torchax uses one", fix
     )
 
 

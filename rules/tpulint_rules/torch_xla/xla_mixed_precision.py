@@ -28,7 +28,7 @@ from collections.abc import Iterator
 from tpulint.knowledge.torch_xla import short_name
 from tpulint.rules_api import Applicability, Context, Finding, Fix, Rule
 
-rule = Rule("XLA111", "mixed precision with torch_xla", module=__name__, fix=Applicability.UNSAFE)
+rule = Rule("XLA111", "mixed precision with `torch_xla`", module=__name__, fix=Applicability.UNSAFE)
 
 _NEW = {"amp.autocast": "torch.autocast", "amp.GradScaler": "torch.amp.GradScaler"}
 
@@ -38,7 +38,7 @@ def mixed_precision(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     name = short_name(ctx.names.qualified(call.func))
     if name not in _NEW:
         return
-    message = f"`torch_xla.{name}` belongs to torch_xla, whose tensors torchax cannot use"
+    message = f"`torch_xla.{name}` belongs to `torch_xla`, whose tensors torchax cannot use"
     yield ctx.finding(call, message, _fix(call, name, ctx))
 
 

@@ -36,7 +36,7 @@ from collections.abc import Iterator
 from tpulint.knowledge.torch_xla import SYNCFREE, short_name
 from tpulint.rules_api import Applicability, Context, Finding, Fix, Rule
 
-rule = Rule("XLA103", "optimizer step of torch_xla", module=__name__, fix=Applicability.UNSAFE)
+rule = Rule("XLA103", "optimizer step of `torch_xla`", module=__name__, fix=Applicability.UNSAFE)
 
 _PARAMETERS = ("optimizer", "barrier", "optimizer_args", "groups", "pin_layout")
 
@@ -47,7 +47,7 @@ def optimizer_step(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     if name not in ("xm.optimizer_step", "xm.reduce_gradients") or not ctx.program.runs_on_torch_xla:
         return
     message = (
-        f"`{name}` averages gradients over processes of torch_xla; on torchax, one process uses all chips"
+        f"`{name}` averages gradients over processes of `torch_xla`; on torchax, one process uses all chips"
     )
     fix = _step(call, ctx) if name == "xm.optimizer_step" else _removed(call, ctx)
     yield ctx.finding(call, message, fix)
@@ -64,7 +64,7 @@ def syncfree(call: ast.Call, ctx: Context) -> Iterator[Finding]:
         edit = ctx.rewrite.replace(call.func, new)
         title = f"replace `{name}` with `{new}`"
         fix = ctx.rewrite.fix(title, edit, *imports, applicability=Applicability.UNSAFE)
-    yield ctx.finding(call, f"`{name}` is an optimizer of torch_xla, which torchax cannot use", fix)
+    yield ctx.finding(call, f"`{name}` is an optimizer of `torch_xla`, which torchax cannot use", fix)
 
 
 def _step(call: ast.Call, ctx: Context) -> Fix | None:

@@ -44,7 +44,7 @@ from tpulint.rules_api import Applicability, Change, Context, Finding, Fix, Rule
 
 rule = Rule(
     "XLA106",
-    "question about the processes and devices of torch_xla",
+    "question about the processes and devices of `torch_xla`",
     module=__name__,
     fix=Applicability.UNSAFE,
 )
@@ -60,10 +60,12 @@ def query(call: ast.Call, ctx: Context) -> Iterator[Finding]:
         return
     if name in _MODES:
         yield ctx.finding(
-            call, f"`{name}` sets a mode of torch_xla, which torchax does not need", _removed(call, name, ctx)
+            call,
+            f"`{name}` sets a mode of `torch_xla`, which torchax does not need",
+            _removed(call, name, ctx),
         )
     elif name in QUERIES:
-        message = f"`{name}` is about processes of torch_xla; on torchax, one process uses all devices"
+        message = f"`{name}` is about processes of `torch_xla`; on torchax, one process uses all devices"
         yield ctx.finding(call, message, _answered(call, name, ctx))
 
 
@@ -78,7 +80,9 @@ def printed(call: ast.Call, ctx: Context) -> Iterator[Finding]:
         elif word.arg in ("local", "flush"):
             edits.append(ctx.rewrite.remove_argument(word))
     fix = ctx.rewrite.fix(f"replace `{_PRINT}` with `print`", *edits, applicability=Applicability.UNSAFE)
-    yield ctx.finding(call, f"`{_PRINT}` prints in one of the processes of torch_xla; torchax uses one", fix)
+    yield ctx.finding(
+        call, f"`{_PRINT}` prints in one of the processes of `torch_xla`; torchax uses one", fix
+    )
 
 
 def _answered(call: ast.Call, name: str, ctx: Context) -> Fix | None:

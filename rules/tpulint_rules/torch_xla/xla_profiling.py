@@ -36,7 +36,7 @@ from tpulint.rules_api import Applicability, Change, Context, Finding, Fix, Rule
 
 rule = Rule(
     "XLA110",
-    "metrics, profiler or compilation cache of torch_xla",
+    "metrics, profiler or compilation cache of `torch_xla`",
     module=__name__,
     fix=Applicability.UNSAFE,
 )
@@ -52,10 +52,10 @@ def measured(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     if name not in _CALLS or not ctx.program.runs_on_torch_xla:
         return
     if name in METRICS:
-        message = f"`{name}` reports what torch_xla counted, and torchax counts nothing"
+        message = f"`{name}` reports what `torch_xla` counted, and torchax counts nothing"
         yield ctx.finding(call, message, _unreported(call, ctx))
     else:
-        message = f"`{name}` serves torch_xla only; JAX has a function of its own"
+        message = f"`{name}` serves `torch_xla` only; JAX has a function of its own"
         yield ctx.finding(call, message, _of_jax(call, name, ctx))
 
 
@@ -71,7 +71,7 @@ def _unreported(call: ast.Call, ctx: Context) -> Fix | None:
             return None  # it is deeper in the statement
         if not all(isinstance(one, ast.Constant) for one in others):
             return None
-    title = "remove the statement that reports metrics of torch_xla"
+    title = "remove the statement that reports metrics of `torch_xla`"
     return ctx.rewrite.fix(title, ctx.rewrite.delete(statement), applicability=Applicability.UNSAFE)
 
 

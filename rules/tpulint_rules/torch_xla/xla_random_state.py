@@ -23,7 +23,7 @@ from collections.abc import Iterator
 from tpulint.knowledge.torch_xla import short_name
 from tpulint.rules_api import Applicability, Context, Finding, Rule
 
-rule = Rule("XLA112", "random state of torch_xla", module=__name__, fix=Applicability.UNSAFE)
+rule = Rule("XLA112", "random state of `torch_xla`", module=__name__, fix=Applicability.UNSAFE)
 
 _CALLS = frozenset({"torch_xla.manual_seed", "xm.set_rng_state"})
 
@@ -39,4 +39,4 @@ def seeded(call: ast.Call, ctx: Context) -> Iterator[Finding]:
         edit = ctx.rewrite.replace(call, f"torchax.default_env().manual_seed({ctx.text(seeds[0])})")
         title = f"replace `{name}` with `torchax.default_env().manual_seed`"
         fix = ctx.rewrite.fix(title, edit, *imports, applicability=Applicability.UNSAFE)
-    yield ctx.finding(call, f"`{name}` seeds the random numbers of torch_xla, not those of torchax", fix)
+    yield ctx.finding(call, f"`{name}` seeds the random numbers of `torch_xla`, not those of torchax", fix)

@@ -36,7 +36,7 @@ from collections.abc import Iterator
 from tpulint.knowledge.torch_xla import short_name
 from tpulint.rules_api import Applicability, Context, Finding, Fix, Rule
 
-rule = Rule("XLA109", "sharding with torch_xla", module=__name__, fix=Applicability.UNSAFE)
+rule = Rule("XLA109", "sharding with `torch_xla`", module=__name__, fix=Applicability.UNSAFE)
 
 _PARAMETERS = {
     "xs.Mesh": ("device_ids", "mesh_shape", "axis_names"),
@@ -63,7 +63,7 @@ def sharding(call: ast.Call, ctx: Context) -> Iterator[Finding]:
             fix = _mesh(call, given, ctx)
         elif name != "xs.set_global_mesh":
             fix = _sharded(call, given, ctx)
-    message = f"`{name}` shards tensors of torch_xla; torchax tensors are sharded with meshes of JAX"
+    message = f"`{name}` shards tensors of `torch_xla`; torchax tensors are sharded with meshes of JAX"
     yield ctx.finding(call, message, fix)
 
 

@@ -42,7 +42,7 @@ from tpulint.knowledge.waiting import WAIT_FOR_ALL
 from tpulint.rules_api import Applicability, Context, Finding, Fix, Rule
 
 rule = Rule(
-    "XLA102", "call that starts or compiles a step of torch_xla", module=__name__, fix=Applicability.UNSAFE
+    "XLA102", "call that starts or compiles a step of `torch_xla`", module=__name__, fix=Applicability.UNSAFE
 )
 
 _MARKS = frozenset({"xm.mark_step", "torch_xla.sync", "torch_xla.experimental.eager_mode"})
@@ -58,11 +58,11 @@ def step(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     if name not in _CALLS or not ctx.program.runs_on_torch_xla:
         return
     if name in _CONTEXTS:
-        message = f"`{name}` records a step of torch_xla, and torchax has no steps to record"
+        message = f"`{name}` records a step of `torch_xla`, and torchax has no steps to record"
     elif name == _CLOSURE:
         message = "`xm.add_step_closure` calls its function after a step, and torchax has no steps"
     else:
-        message = f"`{name}` computes what torch_xla recorded, but torchax computes each operation at once"
+        message = f"`{name}` computes what `torch_xla` recorded, but torchax computes each operation at once"
     yield ctx.finding(call, message, _fix(call, name, ctx))
 
 
@@ -73,7 +73,7 @@ def decorator(node: ast.Attribute, ctx: Context) -> Iterator[Finding]:
     if short_name(ctx.names.qualified(node)) != "torch_xla.compile" or not ctx.program.runs_on_torch_xla:
         return
     if isinstance(function, ast.FunctionDef) and node in function.decorator_list:
-        message = "`torch_xla.compile` records a step of torch_xla, and torchax has no steps to record"
+        message = "`torch_xla.compile` records a step of `torch_xla`, and torchax has no steps to record"
         yield ctx.finding(node, message, _without_decorator(node, ctx))
 
 

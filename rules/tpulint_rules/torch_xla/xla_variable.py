@@ -34,7 +34,7 @@ from collections.abc import Iterator
 from tpulint.knowledge.torch_xla import NARROWING, VARIABLES
 from tpulint.rules_api import Applicability, Context, Finding, Fix, Rule
 
-rule = Rule("XLA113", "environment variable of torch_xla", module=__name__, fix=Applicability.UNSAFE)
+rule = Rule("XLA113", "environment variable of `torch_xla`", module=__name__, fix=Applicability.UNSAFE)
 
 _SETTERS = frozenset({"os.environ.setdefault", "os.putenv"})
 _READERS = frozenset({"os.environ.get", "os.environ.pop", "os.getenv"})

@@ -27,5 +27,11 @@ def gather_values(value: Any) -> list[Any]:
     from ..adapters.torch_internals import pytree
     from ..ranks import local_tensor
 
+    if ranks.are_on() and not local_tensor.differs(value):
+        ranks.report_once(
+            f"`gather_values` gets the value of rank 0 for each of {ranks.count()} ranks: only tensors, and "
+            "numbers from `item()` and `tolist()`, have the values of all ranks, and a float times such an "
+            "integer, as in `100.0 * correct`, has not; write `correct * 100.0`"
+        )
     values = [local_tensor.of_rank(value, rank) for rank in range(ranks.count())]
     return [pytree.tree_map_only(torch.Tensor, torch.Tensor.cpu, one) for one in values]

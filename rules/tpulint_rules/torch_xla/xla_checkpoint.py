@@ -47,7 +47,7 @@ def saved(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     if name == "xser.load":
         message = f"`{name}` reads files of `torch_xla`, which PyTorch cannot read"
     else:
-        message = f"`{name}` saves tensors of torch_xla; save a copy on the host with `torch.save` instead"
+        message = f"`{name}` saves tensors of `torch_xla`; save a copy on the host with `torch.save` instead"
     yield ctx.finding(call, message, _fix(call, name, ctx))
 
 

@@ -40,7 +40,7 @@ import ast
 from collections.abc import Iterator
 
 from tpulint.knowledge.torch_xla import DEVICE_STRINGS, DEVICES, short_name
-from tpulint.rules_api import Applicability, Context, Finding, Rule
+from tpulint.rules_api import Applicability, Change, Context, Finding, Rule
 
 rule = Rule("XLA101", "device of `torch_xla`", module=__name__, fix=Applicability.UNSAFE)
 
@@ -51,9 +51,10 @@ def xla_device(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     if name not in DEVICES:
         return
     fix = None
-    imports = ctx.rewrite.imports("import torch", *_import_of_torchax(ctx))
+    is_taken = _is_taken(call, ctx)
+    imports = () if is_taken else _imports(ctx)
     if imports is not None and name != "xm.xla_real_devices":
-        new = ctx.rewrite.quoted("jax", call) if _is_taken(call, ctx) else 'torch.device("jax")'
+        new = '"jax"' if is_taken else 'torch.device("jax")'
         edit = ctx.rewrite.replace(call, new)
         title = f"replace `{name}` with the torchax device `{new}`"
         fix = ctx.rewrite.fix(title, edit, *imports, applicability=Applicability.UNSAFE)
@@ -70,9 +71,10 @@ def _is_taken(call: ast.Call, ctx: Context) -> bool:
     return isinstance(outer, ast.Call) and ctx.devices.takes_device(outer, call)
 
 
-def _import_of_torchax(ctx: Context) -> tuple[str, ...]:
-    """The import without which `torch.device("jax")` raises while the file is imported."""
-    return ("import torchax",) if ctx.program.is_import_time and not ctx.names.is_bound("torchax") else ()
+def _imports(ctx: Context) -> tuple[Change, ...] | None:
+    """The imports for `torch.device("jax")`, which raises before torchax is imported."""
+    of_torchax = ("import torchax",) if ctx.program.is_import_time else ()
+    return ctx.rewrite.imports("import torch", *of_torchax)
 
 
 @rule.on(ast.Constant, named=DEVICE_STRINGS)
@@ -85,7 +87,8 @@ def device_string(literal: ast.Constant, ctx: Context) -> Iterator[Finding]:
         outer = ctx.parent(outer)
     if isinstance(outer, ast.Compare):
         sides = (outer.left, *outer.comparators)
-        is_device = any(isinstance(side, ast.Attribute) and side.attr == "type" for side in sides)
+        is_type = any(isinstance(side, ast.Attribute) and side.attr == "type" for side in sides)
+        is_device = is_type and ctx.program.runs_on_torch_xla
     elif isinstance(outer, ast.Call):
         is_device = ctx.devices.takes_device(outer, slot) or _is_autocast(outer, ctx)
     else:
@@ -99,7 +102,7 @@ def device_string(literal: ast.Constant, ctx: Context) -> Iterator[Finding]:
         applicability=Applicability.UNSAFE,
     )
     yield ctx.finding(
-        literal, f"`{ctx.text(literal)}` is a device of torch_xla; the TPU is the torchax device `jax`", fix
+        literal, f"`{ctx.text(literal)}` is a device of `torch_xla`; the TPU is the torchax device `jax`", fix
     )
 
 

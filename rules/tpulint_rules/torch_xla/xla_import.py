@@ -68,7 +68,7 @@ def imported_from(node: ast.ImportFrom, ctx: Context) -> Iterator[Finding]:
 
 
 def _imported(node: ast.Import | ast.ImportFrom, ctx: Context) -> Iterator[Finding]:
-    if ctx.program.runs_on_torch_xla or not ctx.names.is_optional_import(node):
+    if ctx.program.runs_on_torch_xla:
         yield ctx.finding(node, _MESSAGE, _fix(node, ctx))
 
 
@@ -101,5 +101,5 @@ def looked_for(literal: ast.Constant, ctx: Context) -> Iterator[Finding]:
     if not ctx.program.runs_on_torch_xla:
         return
     edit = ctx.rewrite.replace(literal, ctx.rewrite.quoted("torchax", literal))
-    fix = ctx.rewrite.fix("look for torchax instead", edit, applicability=Applicability.UNSAFE)
+    fix = ctx.rewrite.fix("replace `torch_xla` with `torchax`", edit, applicability=Applicability.UNSAFE)
     yield ctx.finding(literal, "this check looks for `torch_xla`, and so finds no TPU for torchax", fix)

@@ -103,7 +103,7 @@ def _sharded(call: ast.Call, given: dict[str, ast.expr], ctx: Context) -> Fix | 
         if not isinstance(statement, ast.Expr) or statement.value is not call:
             return None
         new = f"{ctx.rewrite.operand(tensor)}.apply_jax_(jax.device_put, {new})"
-        title = f"shard `{ctx.text(tensor)}` with `jax.device_put`"
+        title = f"replace `xs.mark_sharding` of `{ctx.text(tensor)}` with `jax.device_put`"
     return ctx.rewrite.fix(
         title, ctx.rewrite.replace(call, new), *imports, applicability=Applicability.UNSAFE
     )

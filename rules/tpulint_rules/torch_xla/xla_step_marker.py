@@ -144,9 +144,5 @@ def _called(call: ast.Call, ctx: Context) -> Fix | None:
         case several:
             text = f"*{ctx.text(several)}"
     edit = ctx.rewrite.replace(call, f"{ctx.rewrite.operand(closure)}({text})")
-    title = (
-        f"call `{ctx.text(closure)}` at once"
-        if isinstance(closure, ast.Name)
-        else "call the function at once"
-    )
+    title = "call the function at once"
     return ctx.rewrite.fix(title, edit, applicability=Applicability.UNSAFE)

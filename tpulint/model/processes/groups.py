@@ -56,11 +56,20 @@ def groups(module: ProjectFile) -> tuple[bool, ...]:
 def runs_on_torch_xla(module: ParsedFile) -> bool:
     """Whether a file depends on torch_xla: it imports it in any case, or asks it for a device.
 
-    One that names the device of torchax asked torch_xla before it was fixed.
+    One that puts something on the device of torchax asked torch_xla before it was fixed.
     """
-    if first_import(module, PACKAGE) is not None or TORCHAX_DEVICE in module.index.texts:
+    if first_import(module, PACKAGE) is not None:
         return True
-    return any(short_name(name) in PLACING for name in _called(module, PLACING))
+    return any(short_name(name) in PLACING for name in _called(module, PLACING)) or _uses_torchax(module)
+
+
+def _uses_torchax(module: ParsedFile) -> bool:
+    calls = (call for name in ("to", "device") for call, _ in module.index.calls.get(name, ()))
+    return any(
+        isinstance(call, ast.Call)
+        and any(isinstance(one, ast.Constant) and one.value == TORCHAX_DEVICE for one in call.args[:1])
+        for call in calls
+    )
 
 
 def divides_samples(module: ParsedFile) -> bool:

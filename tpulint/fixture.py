@@ -15,6 +15,7 @@ SINGLE = "before.py"
 """How the file of a single-file case is called in `Case.before` and in `Case.after`."""
 
 _ENVIRONMENT = re.compile(r"""^environment = ["']([\w-]+)["']""", re.MULTILINE)
+_FIXED_IN = re.compile(r"""^fixed_in = ["']([\w-]+)["']""", re.MULTILINE)
 _ITEM = re.compile(r"""(?:\#\s*want:|,)?\s*(?P<code>[A-Z]+\d+)(?:\s+"(?P<pattern>(?:[^"\\]|\\.)*)")?\s*""")
 
 
@@ -47,6 +48,12 @@ class Case:
         """The environment of its own that the case is executed in, which run.py names; "" for this one."""
         found = _ENVIRONMENT.search(read_source(self.run)) if self.run is not None else None
         return found[1] if found is not None else ""
+
+    @property
+    def fixed_in(self) -> str:
+        """The environment that the fixed code of such a case is executed in."""
+        found = _FIXED_IN.search(read_source(self.run)) if self.run is not None else None
+        return found[1] if found is not None else self.environment
 
     @property
     def settings(self) -> Settings:

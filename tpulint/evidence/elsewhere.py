@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from tpulint.evidence.environments import Environment
+from tpulint.evidence.environments import ENVIRONMENTS, Environment
 from tpulint.fixture import Case
 from tpulint.verify.conduct import laid_out, main_file
 from tpulint.verify.recipe import Recipe, execute
@@ -25,8 +25,8 @@ from tpulint.verify.values import Array, Group, Opaque, Scalar, Tolerance, Value
 _DRIVER = Path(__file__).with_name("driver.py")
 _CLAIM = re.compile(r"(?P<word>equal|differs)|(?P<kind>raises|warns) (?P<type>\w+)(?:: (?P<pattern>.*))?")
 _SETTINGS = {
-    "call", "claim", "environment", "expected", "inputs", "module", "not_executed", "program", "stand_in",
-    "tolerance", "variables",
+    "call", "claim", "environment", "expected", "fixed_in", "inputs", "module", "not_executed", "program",
+    "stand_in", "tolerance", "variables",
 }  # fmt: skip
 _NUMBER = re.compile(r"(?<![\w.])[-+]?(?:\d+\.\d*|\.\d+)(?:[eE][-+]?\d+)?(?![\w.]*\w)")
 _USER_VARIABLES = ("JAX_", "XLA_", "TF_", "PJRT_", "TPU_", "TORCH_", "PYTHON")
@@ -85,9 +85,7 @@ def outcome_of(
         if run.get("not_executed"):
             return Outcome(State.NOT_RUN, note=str(run["not_executed"]))
         with tempfile.TemporaryDirectory(prefix="tpulint-case-") as folder:
-            sides = _Sides(
-                case, run, environment.interpreter(root), environment.variables, Path(folder), timeout
-            )
+            sides = _Sides(case, run, environment, root, Path(folder), timeout)
             return _judged(sides, run, fixed)
     except _BrokenCaseError as error:
         return Outcome(State.FAILED, note=str(error))
@@ -115,13 +113,14 @@ class _Sides:
 
     case: Case
     run: Mapping[str, Any]
-    interpreter: Path
-    variables: Mapping[str, str]
+    environment: Environment
+    root: Path
     folder: Path
     timeout: float
 
     def ran(self, side: str, texts: Mapping[str, str]) -> Ran:
         """What a side did: `before`, `after` or `expected`."""
+        environment = ENVIRONMENTS[self.case.fixed_in] if side == "after" else self.environment
         folder = laid_out(self.case, texts, self.folder / side)
         request, answer = self.folder / f"{side}.json", self.folder / f"{side}-answer.json"
         main = main_file(self.case, Recipe(module=str(self.run.get("module", ""))))
@@ -131,9 +130,9 @@ class _Sides:
         own = {name: str(value) for name, value in self.run.get("variables", {}).items()}
         try:
             ended = subprocess.run(
-                [self.interpreter, _DRIVER, request, answer],
+                [environment.interpreter(self.root), _DRIVER, request, answer],
                 cwd=folder,
-                env={**kept, **self.variables, **own},
+                env={**kept, **environment.variables, **own},
                 capture_output=True,
                 text=True,
                 timeout=self.timeout,

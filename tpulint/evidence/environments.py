@@ -52,10 +52,14 @@ class Environment:
         return digest(self.pins(fixtures), *(part for pair in self.variables.items() for part in pair))
 
 
+_JAX = ("jax", "jaxlib", "numpy")
+
 ENVIRONMENTS = {
     one.name: one
     for one in (
-        Environment("jax", "JAX without torchax", packages=("jax", "jaxlib", "numpy")),
+        Environment("jax", "JAX without torchax", packages=_JAX),
+        Environment("torchax", "PyTorch and torchax", packages=("torch", "torchax", *_JAX)),
+        Environment("torch-xla", "torch_xla on the CPU", {"PJRT_DEVICE": "CPU", "CPU_NUM_DEVICES": "1"}),
         Environment("tensorflow", "TensorFlow on the CPU", {"TF_CPP_MIN_LOG_LEVEL": "2"}),
     )
 }

@@ -84,6 +84,8 @@ def _digest(
     """A digest of all that the outcome of a case depends on, and of the outcome itself."""
     words = (part for pair in outcome.items() for part in pair)
     seal = environment.seal(_fixtures(case))
+    if case.fixed_in != environment.name:
+        seal += ENVIRONMENTS[case.fixed_in].seal(_fixtures(case))
     return digest(contents_of(case, fixed), seal, _code(), *words, size=_SIZE)
 
 

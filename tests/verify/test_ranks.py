@@ -1,5 +1,7 @@
 """Programs of several processes: the originals with gloo, and the fixed ones on as many virtual devices.
 
+The fixed ones run as one process, and as two, as on two hosts with half of the devices each.
+
 Rank 0 of the original prints what the fixed program prints: losses, reduced metrics, numbers of steps and
 sums of the trained parameters.
 """
@@ -20,8 +22,8 @@ import pytest
 ROOT = Path(__file__).parents[2]
 PROGRAMS = ROOT / "fixtures" / "programs"
 _NUMBER = re.compile(r"-?\d+\.?\d*(?:e-?\d+)?")
-#: Other ranks than 0 print nothing in these programs, or lines that begin with their device.
-_OF_OTHER_RANKS = re.compile(r"\[GPU[1-9]\].*\n")
+#: Other ranks than 0 print nothing in these programs, or lines that begin with their device; so does gloo.
+_OF_OTHERS = re.compile(r"\[(?:GPU[1-9]|Gloo)\].*\n")
 
 
 class Started(NamedTuple):
@@ -67,36 +69,62 @@ def _process(folder: Path, command: list[str], **variables: str) -> subprocess.P
     )
 
 
-def _of_processes(way: Started, count: int, folder: Path) -> str:
-    """What rank 0 of the original prints."""
+def _of_processes(way: Started, count: int, hosts: int, folder: Path) -> list[str]:
+    """What the ranks of the original print."""
     shutil.copytree(PROGRAMS / way.folder / "before", folder)
     script = folder / way.script
     script.write_text(script.read_text().replace(*way.spawns))
+    command = ["-m", "tpulint.verify.reference", way.script, *way.arguments]
+    processes = [_process(folder, command, **one) for one in _group(count, hosts)]
+    return [_OF_OTHERS.sub("", process.communicate(timeout=100)[0]) for process in processes]
+
+
+def _group(size: int, hosts: int) -> list[dict[str, str]]:
+    """The environment variables of the processes of a group, as on one or several hosts."""
     with socket.socket() as one:
         one.bind(("localhost", 0))
         port = str(one.getsockname()[1])
-    command = ["-m", "tpulint.verify.reference", way.script, *way.arguments]
-    group = {"MASTER_ADDR": "localhost", "MASTER_PORT": port, "WORLD_SIZE": str(count)}
-    processes = [
-        _process(folder, command, **group, RANK=str(rank), LOCAL_RANK=str(rank)) for rank in range(count)
-    ]
-    ended = [process.communicate(timeout=100) for process in processes]
-    return ended[0][0]
+    group = {"MASTER_ADDR": "localhost", "MASTER_PORT": port, "WORLD_SIZE": str(size)}
+    return [{**group, "RANK": str(rank), "LOCAL_RANK": str(rank % (size // hosts))} for rank in range(size)]
 
 
 def _of_devices(way: Started, count: int) -> str:
-    """What the fixed program prints."""
-    flags = f"--xla_force_host_platform_device_count={count}"
-    process = _process(PROGRAMS / way.folder / "after", [way.script, *way.arguments], XLA_FLAGS=flags)
-    printed, errors = process.communicate(timeout=100)
-    assert process.returncode == 0, errors
-    assert f"data parallelism over {count} cpu devices: mesh (data={count})" in errors
-    return printed
+    """What the fixed program prints as one process."""
+    command = [way.script, *way.arguments]
+    process = _process(PROGRAMS / way.folder / "after", command, XLA_FLAGS=_devices(count))
+    return _printed(count, process)[0]
+
+
+def _of_hosts(way: Started, count: int, *, by_torchrun: bool) -> list[str]:
+    """What the fixed program prints as two processes, each of which has half of the devices."""
+    processes = []
+    for variables in _group(2, 2):
+        command = [way.script, *way.arguments]
+        if by_torchrun:
+            address, port, size, rank, _ = variables.values()
+            options = f"--nnodes={size} --node_rank={rank} --master_addr={address} --master_port={port}"
+            command = ["-m", "torch.distributed.run", *options.split(), "--nproc_per_node=1", *command]
+            variables = {}
+        variables |= {"XLA_FLAGS": _devices(count // 2)}
+        processes.append(_process(PROGRAMS / way.folder / "after", command, **variables))
+    return _printed(count, *processes)
+
+
+def _devices(count: int) -> str:
+    return f"--xla_force_host_platform_device_count={count}"
+
+
+def _printed(count: int, *processes: subprocess.Popen[str]) -> list[str]:
+    """What the processes of a fixed program print; the first one says how many devices there are."""
+    ended = [process.communicate(timeout=100) for process in processes]
+    for process, (_, errors) in zip(processes, ended, strict=True):
+        assert process.returncode == 0, errors
+    assert f"data parallelism over {count} cpu devices: mesh (data={count})" in ended[0][1]
+    return [_OF_OTHERS.sub("", printed) for printed, _ in ended]
 
 
 def _are_equal(expected: str, actual: str) -> None:
     assert _NUMBER.sub("#", expected) == _NUMBER.sub("#", actual)
-    assert len(expected.splitlines()) >= 5
     assert list(map(float, _NUMBER.findall(expected))) == pytest.approx(
         list(map(float, _NUMBER.findall(actual))), rel=1e-3, abs=2e-3
     )
@@ -107,8 +135,20 @@ def _are_equal(expected: str, actual: str) -> None:
 def test_fixed_program_on_devices_prints_what_rank_0_of_processes_prints(
     name: str, count: int, tmp_path: Path
 ) -> None:
-    expected = _OF_OTHER_RANKS.sub("", _of_processes(WAYS[name], count, tmp_path / "before"))
-    _are_equal(expected, _of_devices(WAYS[name], count))
+    expected = _of_processes(WAYS[name], count, 1, tmp_path / "before")
+    _are_equal(expected[0], _of_devices(WAYS[name], count))
+    assert len(expected[0].splitlines()) >= 5
+
+
+@pytest.mark.parametrize("name", ["torchrun", "env", "metrics"])
+def test_fixed_program_on_two_hosts_prints_what_the_first_ranks_of_hosts_print(
+    name: str, tmp_path: Path
+) -> None:
+    expected = _of_processes(WAYS[name], 4, 2, tmp_path / "before")
+    first, second = _of_hosts(WAYS[name], 4, by_torchrun=name == "torchrun")
+    _are_equal(expected[0], first)
+    _are_equal(expected[2], second)
+    assert len(expected[0].splitlines()) >= 5
 
 
 @pytest.mark.parametrize("count", [2, 4])

@@ -1,4 +1,4 @@
-"""Programs of several processes give the same results as one process with a rank for each device.
+"""Programs of several processes give the same results as fewer processes with a rank for each device.
 
 The originals run with gloo, one process per rank.
 """
@@ -42,30 +42,38 @@ def _ended(process: subprocess.Popen[str]) -> tuple[dict[str, str], str]:
     return json.loads(printed.splitlines()[-1]), errors
 
 
-@functools.cache
-def _of_processes(count: int) -> dict[str, str]:
-    """What rank 0 of several processes printed."""
+def _group(size: int) -> list[dict[str, str]]:
+    """The environment variables of the processes of a group."""
     with socket.socket() as one:
         one.bind(("localhost", 0))
         port = str(one.getsockname()[1])
-    group = {"MASTER_ADDR": "localhost", "MASTER_PORT": port, "WORLD_SIZE": str(count)}
-    processes = [
-        _start(**group, RANK=str(rank), LOCAL_RANK=str(rank), PROGRAM_DEVICE="cpu") for rank in range(count)
-    ]
+    group = {"MASTER_ADDR": "localhost", "MASTER_PORT": port, "WORLD_SIZE": str(size)}
+    return [{**group, "RANK": str(rank), "LOCAL_RANK": str(rank)} for rank in range(size)]
+
+
+@functools.cache
+def _of_processes(count: int) -> dict[str, str]:
+    """What rank 0 of several processes printed."""
+    processes = [_start(**one, PROGRAM_DEVICE="cpu") for one in _group(count)]
     ended = [_ended(process)[0] for process in processes]
     return ended[0]
 
 
 @functools.cache
-def _of_devices(count: int) -> tuple[dict[str, str], str]:
-    """What one process with several devices printed, and wrote to stderr."""
-    return _ended(_start(XLA_FLAGS=f"--xla_force_host_platform_device_count={count}", PROGRAM_DEVICE="jax"))
+def _of_devices(count: int, processes: int = 1) -> tuple[dict[str, str], str]:
+    """What process 0 with several devices printed, and wrote to stderr; other processes print nothing."""
+    flags = f"--xla_force_host_platform_device_count={count // processes}"
+    groups = _group(processes) if processes > 1 else [{}]
+    started = [_start(**one, XLA_FLAGS=flags, PROGRAM_DEVICE="jax") for one in groups]
+    first, *others = [_ended(process) for process in started]
+    assert all(not any(printed.values()) for printed, _ in others)
+    return first
 
 
-@pytest.mark.parametrize("count", [2, 4])
+@pytest.mark.parametrize(("count", "processes"), [(2, 1), (4, 1), (4, 2), (2, 2)])
 @pytest.mark.parametrize("name", NAMES)
-def test_devices_compute_what_processes_compute(name: str, count: int) -> None:
-    expected, actual = _of_processes(count)[name], _of_devices(count)[0][name]
+def test_devices_compute_what_processes_compute(name: str, count: int, processes: int) -> None:
+    expected, actual = _of_processes(count)[name], _of_devices(count, processes)[0][name]
     assert _NUMBER.sub("#", expected) == _NUMBER.sub("#", actual)
     assert list(map(float, _NUMBER.findall(expected))) == pytest.approx(
         list(map(float, _NUMBER.findall(actual))), rel=2e-4, abs=2e-4

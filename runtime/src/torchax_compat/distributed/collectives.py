@@ -81,14 +81,14 @@ def _wait_for_all(group: Any = None, **_kwargs: Any) -> None:
 
 
 def _of_ranks(name: str, function: Callable[..., Any]) -> Any:
-    """A collective of the ranks of this process, where each device stands for a rank."""
+    """A collective of ranks, where each device stands for one."""
 
     @functools.wraps(function)
     def run(*args: Any, **kwargs: Any) -> Any:
-        if not ranks.are_on():
+        if ranks.world() == 1:
             return function(*args, **kwargs)
         if name not in local_collectives.COLLECTIVES:
-            raise NotImplementedError(f"`{name}` between the ranks of one process")
+            raise NotImplementedError(f"`{name}` between ranks that are devices")
         return local_collectives.COLLECTIVES[name](*args, **kwargs)
 
     return run

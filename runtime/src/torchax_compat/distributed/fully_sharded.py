@@ -3,6 +3,7 @@
 A large parameter is sharded over the mesh along its longest dimension that the number of devices divides.
 Its gradient and its optimizer state follow.
 JAX gathers parameters where a function uses them.
+On several processes, each has all parameters, sharded over its own devices.
 The gradients are averages over the ranks, as those of `DistributedDataParallel`.
 """
 
@@ -22,6 +23,7 @@ from torchax.tensor import Tensor
 from .. import ranks
 from ..patches import application
 from ..tensor import arrays, module_to, sharding
+from . import synchronization
 
 _PREFIX = "_fsdp_wrapped_module."
 #: Parameters with fewer elements are replicated: gathering them takes longer than it saves memory.
@@ -35,6 +37,7 @@ def shard(module: torch.nn.Module) -> None:
         "along their longest dimension that the number of devices divides"
     )
     module.to("jax")
+    synchronization.synchronize(module, sends_buffers=False)
     for parameter in module.parameters():
         if isinstance(parameter, Tensor):
             array = parameter.jax()

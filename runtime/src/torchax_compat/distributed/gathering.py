@@ -11,7 +11,7 @@ def gather_values(value: Any) -> list[Any]:
     With `one_rank_per_device()`, tensors, and numbers from `item()` and `tolist()`, have a value for each
     rank.
     Of other values, such as strings, the list has the value of rank 0 for each rank.
-    Without ranks, the list has one item.
+    Without ranks, the list has one item. All processes have to call this function.
 
     Args:
         value: a number or tensor, or lists, tuples and dictionaries of them.
@@ -25,7 +25,7 @@ def gather_values(value: Any) -> list[Any]:
 
     from .. import ranks
     from ..adapters.torch_internals import pytree
-    from ..ranks import local_tensor
+    from ..ranks import between_processes, local_tensor
 
     if ranks.are_on() and not local_tensor.differs(value):
         ranks.report_once(
@@ -34,4 +34,5 @@ def gather_values(value: Any) -> list[Any]:
             "integer, as in `100.0 * correct`, has not; write `correct * 100.0`"
         )
     values = [local_tensor.of_rank(value, rank) for rank in range(ranks.count())]
-    return [pytree.tree_map_only(torch.Tensor, torch.Tensor.cpu, one) for one in values]
+    values = [pytree.tree_map_only(torch.Tensor, torch.Tensor.cpu, one) for one in values]
+    return between_processes.lists_joined(values)

@@ -1,4 +1,4 @@
-"""Collectives of `torch.distributed` over the ranks of this process."""
+"""Collectives of `torch.distributed` over the ranks of this process, and of others."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import torch
 from torch import distributed
 
 from .. import ranks
-from ..ranks import local_tensor
+from ..ranks import between_processes, local_tensor
 from ..ranks.local_tensor import LocalTensor
 from ..tensor import arrays
 
@@ -28,6 +28,13 @@ _REDUCING: dict[Any, Callable[[Any, Any], Any]] = {
     _OP.BXOR: torch.bitwise_xor,
 }
 _OF_AXIS = {_OP.SUM: jax.lax.psum, _OP.AVG: jax.lax.pmean, _OP.MIN: jax.lax.pmin, _OP.MAX: jax.lax.pmax}
+#: Those that the devices of several processes compute, without the values of all of them on each.
+_OF_PROCESSES = {
+    _OP.SUM: between_processes.summed,
+    _OP.AVG: between_processes.summed,
+    _OP.MIN: between_processes.least,
+    _OP.MAX: between_processes.greatest,
+}
 
 
 class Done:
@@ -47,10 +54,10 @@ def _collective(function: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(function)
     def run(*args: Any, group: Any = None, async_op: bool = False, **kwargs: Any) -> Any:
-        if group is not None and distributed.get_world_size(group) != ranks.count():
+        if group is not None and distributed.get_world_size(group) != ranks.world():
             raise NotImplementedError(
-                f"`{function.__name__}` over some of the ranks: one process drives all of them, and only "
-                "collectives over all ranks are supported"
+                f"`{function.__name__}` over some of the ranks: one process drives those of all its devices, "
+                "and only collectives over all ranks are supported"
             )
         with torch.no_grad():
             function(*args, **kwargs)
@@ -59,14 +66,37 @@ def _collective(function: Callable[..., Any]) -> Callable[..., Any]:
     return run
 
 
-def _parts(tensor: torch.Tensor) -> list[torch.Tensor]:
+def _own_parts(tensor: torch.Tensor) -> list[torch.Tensor]:
+    """The tensors of the ranks of this process."""
     if isinstance(tensor, LocalTensor):
         return tensor.local_parts()
     return [tensor] * ranks.count()
 
 
+def _parts(tensor: torch.Tensor) -> list[torch.Tensor]:
+    """The tensors of all ranks."""
+    own = _own_parts(tensor)
+    if ranks.processes() == 1:
+        return own
+    if not isinstance(tensor, LocalTensor):
+        return [one for one in _of_processes(tensor) for _ in own]
+    try:
+        wholes = _of_processes(tensor.local_whole() if tensor.device.type == "jax" else torch.stack(own))
+    except local_tensor.DifferentShapesError:
+        return between_processes.lists_joined(own)
+    return [part for whole in wholes for part in whole]
+
+
+def _of_processes(tensor: torch.Tensor) -> list[torch.Tensor]:
+    """The tensors that the processes have, each of which has one of the same shape."""
+    if tensor.device.type == "jax":
+        (values,) = between_processes.gathered([arrays.array_of(tensor)])
+        return [arrays.tensor(value) for value in values]
+    return between_processes.exchanged(tensor.detach().clone())
+
+
 def _write(tensor: torch.Tensor, values: list[Any]) -> None:
-    """Write a value for each rank to a tensor."""
+    """Write a value for each rank of this process to a tensor."""
     if all(value is values[0] for value in values) and not isinstance(tensor, LocalTensor):
         tensor.copy_(values[0])
         return
@@ -79,16 +109,27 @@ def _write(tensor: torch.Tensor, values: list[Any]) -> None:
 
 
 def _reduced(tensor: torch.Tensor, op: Any) -> torch.Tensor:
-    parts = _parts(tensor)
-    total = functools.reduce(_REDUCING[op], parts)
-    if total is parts[0]:
+    own = _own_parts(tensor)
+    total = functools.reduce(_REDUCING[op], own)
+    if total is own[0]:
         total = total.clone()
-    return total / len(parts) if op == _OP.AVG else total
+    if ranks.processes() > 1:
+        if op in _OF_PROCESSES and total.device.type == "jax" and total.dtype != torch.bool:
+            (value,) = _OF_PROCESSES[op]([arrays.array_of(total)])
+            total = arrays.tensor(value)
+        else:
+            total = functools.reduce(_REDUCING[op], _of_processes(total))
+    return total / ranks.world() if op == _OP.AVG else total
 
 
 @_collective
 def _all_reduce(tensor: torch.Tensor, op: Any = _OP.SUM) -> None:
     if arrays.is_traced(tensor):
+        if ranks.processes() > 1:
+            raise NotImplementedError(
+                "`all_reduce` in a compiled function, with several processes: a process computes with its "
+                "own devices; call it outside of functions that are decorated with `@differentiable`"
+            )
         arrays.write(tensor, _OF_AXIS[op](tensor.jax(), ranks.AXIS))
         return
     total = _reduced(tensor, op)
@@ -97,24 +138,38 @@ def _all_reduce(tensor: torch.Tensor, op: Any = _OP.SUM) -> None:
 
 @_collective
 def _reduce(tensor: torch.Tensor, dst: int | None = None, op: Any = _OP.SUM, group_dst: Any = None) -> None:
-    to = dst if dst is not None else group_dst
+    to = _rank(dst, group_dst)
     total = _reduced(tensor, op)
-    _write(tensor, [total if rank == to else part for rank, part in enumerate(_parts(tensor))])
+    own = zip(ranks.own(), _own_parts(tensor), strict=True)
+    _write(tensor, [total if rank == to else part for rank, part in own])
 
 
 @_collective
 def _broadcast(tensor: torch.Tensor, src: int | None = None, group_src: Any = None) -> None:
-    if isinstance(tensor, LocalTensor):
-        given = tensor.local_parts()[(src if src is not None else group_src) or 0].clone()
-        _write(tensor, [given] * ranks.count())
+    source, rank = divmod(_rank(src, group_src), ranks.count())
+    if ranks.processes() == 1 and not isinstance(tensor, LocalTensor):
+        return
+    given = _own_parts(tensor)[rank].clone()
+    if ranks.processes() > 1:
+        if given.device.type == "jax":
+            (value,) = between_processes.of_process(source, [arrays.array_of(given)])
+            given = arrays.tensor(value)
+        else:
+            given = between_processes.exchanged(given.detach())[source]
+    _write(tensor, [given] * ranks.count())
+
+
+def _rank(of_all: int | None, of_group: int | None) -> int:
+    """The rank that a collective sends from or to, which is the same among all and in the group of all."""
+    return (of_all if of_all is not None else of_group) or 0
 
 
 @_collective
 def _all_gather(tensor_list: list[Any], tensor: torch.Tensor) -> None:
-    if tensor.dtype == torch.uint8 and not isinstance(tensor, LocalTensor):
+    if tensor.dtype == torch.uint8 and not isinstance(tensor, LocalTensor) and ranks.are_on():
         ranks.report_once(
-            "`all_gather` gets the bytes of rank 0 for all ranks, as of a pickled object; gather tensors "
-            "instead"
+            "`all_gather` gets the bytes of the first rank of a process for all its ranks, as of a pickled "
+            "object; gather tensors instead"
         )
     for target, part in zip(tensor_list, _parts(tensor), strict=True):
         _write(target, [part] * ranks.count())
@@ -134,72 +189,83 @@ def _gather(tensor: torch.Tensor, gather_list: Any = None, **_destination: Any) 
 
 @_collective
 def _scatter(tensor: torch.Tensor, scatter_list: Any = None, src: Any = None, group_src: Any = None) -> None:
-    source = (src if src is not None else group_src) or 0
-    if scatter_list:
-        _write(tensor, [_parts(scatter_list[rank])[source] for rank in range(ranks.count())])
+    source, rank = divmod(_rank(src, group_src), ranks.count())
+    given = [_own_parts(one)[rank] for one in scatter_list or ()]
+    if ranks.processes() > 1:
+        given = between_processes.exchanged(given)[source]
+    _write(tensor, [given[rank] for rank in ranks.own()])
 
 
 @_collective
 def _reduce_scatter(output: torch.Tensor, input_list: list[Any], op: Any = _OP.SUM) -> None:
-    _write(output, [_reduced(one, op) for one in input_list])
+    totals = [_reduced(one, op) for one in input_list]
+    _write(output, [totals[rank] for rank in ranks.own()])
 
 
 @_collective
 def _reduce_scatter_tensor(output: torch.Tensor, whole: torch.Tensor, op: Any = _OP.SUM) -> None:
-    total = _reduced(whole, op)
-    _write(output, list(total.reshape(ranks.count(), *output.shape)))
+    totals = _reduced(whole, op).reshape(ranks.world(), *output.shape)
+    _write(output, [totals[rank] for rank in ranks.own()])
 
 
 @_collective
 def _all_to_all(output_tensor_list: list[Any], input_tensor_list: list[Any]) -> None:
     given = [_parts(one) for one in input_tensor_list]
     for source, target in enumerate(output_tensor_list):
-        _write(target, [given[rank][source].clone() for rank in range(ranks.count())])
+        _write(target, [given[rank][source].clone() for rank in ranks.own()])
 
 
-def _check_object(name: str, obj: Any) -> None:
-    """Report an object that has nothing of the other ranks."""
-    if not local_tensor.differs(obj):
+def _objects_like(name: str, obj: Any) -> list[Any]:
+    """The objects of all ranks, for that of this process; reports one that has nothing of its other ranks."""
+    if ranks.are_on() and not local_tensor.differs(obj):
         ranks.report_once(
             f"`{name}` gets the object of rank 0 for each of {ranks.count()} ranks: only tensors, and "
             "numbers from `item()` and `tolist()`, have the values of all ranks; gather tensors instead"
         )
+    return between_processes.lists_joined([local_tensor.of_rank(obj, rank) for rank in range(ranks.count())])
 
 
 @_collective
 def _all_gather_object(object_list: list[Any], obj: Any) -> None:
-    _check_object("all_gather_object", obj)
-    object_list[:] = [local_tensor.of_rank(obj, rank) for rank in range(ranks.count())]
+    object_list[:] = _objects_like("all_gather_object", obj)
 
 
 @_collective
 def _gather_object(obj: Any, object_gather_list: Any = None, **_destination: Any) -> None:
-    _check_object("gather_object", obj)
+    found = _objects_like("gather_object", obj)
     if object_gather_list is not None:
-        object_gather_list[:] = [local_tensor.of_rank(obj, rank) for rank in range(ranks.count())]
+        object_gather_list[:] = found
 
 
 @_collective
 def _broadcast_object_list(
     object_list: list[Any], src: Any = None, *, group_src: Any = None, **_options: Any
 ) -> None:
-    source = (src if src is not None else group_src) or 0
-    object_list[:] = [local_tensor.of_rank(one, source) for one in object_list]
+    source, rank = divmod(_rank(src, group_src), ranks.count())
+    given = [local_tensor.of_rank(one, rank) for one in object_list]
+    if ranks.processes() > 1:
+        given = between_processes.exchanged(given if source == ranks.process() else None)[source]
+    object_list[:] = given
 
 
 @_collective
 def _scatter_object_list(
-    output_list: list[Any], input_list: Any = None, *_source: Any, **_options: Any
+    output_list: list[Any], input_list: Any = None, src: Any = None, *, group_src: Any = None, **_options: Any
 ) -> None:
-    first = input_list[0]
-    if any(one != first for one in input_list):
-        raise NotImplementedError("`scatter_object_list` gives the ranks of this process different objects")
+    given = input_list
+    if ranks.processes() > 1:
+        given = between_processes.exchanged(input_list)[_rank(src, group_src) // ranks.count()]
+    first, *others = (given[rank] for rank in ranks.own())
+    if any(one != first for one in others):
+        raise NotImplementedError("`scatter_object_list` gives the ranks of one process different objects")
     output_list[0] = first
 
 
 @_collective
 def _barrier(**_kwargs: Any) -> None:
-    """Nothing to wait for."""
+    """Wait for the other processes."""
+    if ranks.processes() > 1:
+        between_processes.wait()
 
 
 #: The collectives, by their names in `torch.distributed`.

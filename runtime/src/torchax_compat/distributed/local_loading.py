@@ -1,4 +1,4 @@
-"""`DataLoader` with a `DistributedSampler`: the batches of all ranks, as local tensors."""
+"""`DataLoader` with a `DistributedSampler`: the batches of the ranks of this process, as local tensors."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ def is_distributed(loader: Any) -> bool:
 
 
 def batches(loader: Any, iterate: Callable[[Any], Iterator[Any]]) -> Iterator[Any]:
-    """The batches of all ranks.
+    """The batches of all ranks of this process.
 
     Args:
         loader: a loader whose sampler has a share for each rank.
         iterate: returns an iterator over the batches of a loader of one rank.
     """
     _check(_sampler(loader))
-    loaders = [_of_rank(loader, rank) for rank in range(ranks.count())]
+    loaders = [_of_rank(loader, rank) for rank in ranks.own()]
     state = torch.get_rng_state()
     iterators = []
     for one in loaders:  # the seed of an iterator is the same on all ranks
@@ -40,7 +40,10 @@ def _sampler(loader: Any) -> Any:
     """The sampler of a loader that has a share for each rank, or None."""
     inner = getattr(loader.batch_sampler, "sampler", None)
     for one in (loader.sampler, loader.batch_sampler, inner):
-        if getattr(one, "num_replicas", None) == ranks.count() and getattr(one, "rank", None) == 0:
+        if (
+            getattr(one, "num_replicas", None) == ranks.world()
+            and getattr(one, "rank", None) == ranks.first()
+        ):
             return one
     return None
 
@@ -51,7 +54,7 @@ def _check(sampler: Any) -> None:
         type(sampler).__iter__ is torch.utils.data.DistributedSampler.__iter__
     ):
         return
-    first, second = (list(_with_rank(sampler, rank)) for rank in (0, 1))
+    first, second = (list(_with_rank(sampler, rank)) for rank in ranks.own()[:2])
     if first == second and len(first) > 1:
         warnings.warn(
             f"`{type(sampler).__name__}` gives all ranks the same samples: it does not read its attribute "

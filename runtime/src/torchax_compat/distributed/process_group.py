@@ -1,6 +1,6 @@
-"""The process group of a program whose ranks are the devices of this process.
+"""The process group of a program whose ranks are the devices of this process, or of several.
 
-It is PyTorch's group for tests, which has a number of ranks but no other processes.
+It is PyTorch's group for tests, which has a number of ranks but does not communicate.
 The collectives are those of `local_collectives`.
 """
 
@@ -17,16 +17,35 @@ from torch.nn.parallel import DistributedDataParallel
 from .. import ranks
 from ..adapters.torch_internals import fake_store
 from ..patches.declarations import TORCH, patch, setup
+from . import synchronization
 
 _UPSTREAM = TORCH + "distributed/distributed_c10d.py"
 _UPSTREAM_OF_WRAPPER = TORCH + "nn/parallel/distributed.py"
-_WHY = "With one rank for each device, the ranks are in one process, which has no other one to start."
+_WHY = "With one rank for each device, the ranks are in one process; JAX connects it with others."
 _WHY_WRAPPED = "With one rank for each device, the gradients are those of all ranks already."
 
 
 @setup("one rank for each device", why="`disable()` ends the effect of `one_rank_per_device()`.")
 def _ranks() -> Any:
     return ranks.forget
+
+
+def _check_size(wanted: int) -> None:
+    """Compare the number of ranks that a program passes with the number that there is."""
+    if wanted in (-1, None, ranks.world()):
+        return
+    text = (
+        f"`init_process_group` gets `world_size={wanted}`, but the world size is {ranks.world()} "
+        f"(processes: {ranks.processes()}, devices of each: {ranks.count()})"
+    )
+    if ranks.processes() > 1:
+        raise RuntimeError(
+            f"{text}; pass the product of both, as the number of hosts times `jax.local_device_count()`"
+        )
+    ranks.report_once(
+        f"{text}; for several hosts, start one process on each, as with `torchrun --nnodes=2 "
+        "--nproc_per_node=1`"
+    )
 
 
 if distributed.is_available():
@@ -39,7 +58,8 @@ if distributed.is_available():
         if not ranks.are_counted():
             _start(*args, **kwargs)
             return
-        _start("fake", store=fake_store(), rank=0, world_size=ranks.count())
+        _check_size(kwargs.get("world_size", args[3] if len(args) > 3 else -1))
+        _start("fake", store=fake_store(), rank=ranks.first(), world_size=ranks.world())
 
     _ask_backend = distributed.get_backend
 
@@ -71,6 +91,11 @@ def _wraps(
     torch.nn.Module.__init__(self)
     self.module, self.device_ids, self.output_device = module, device_ids, output_device
     self.require_backward_grad_sync = True
+    synchronization.synchronize(
+        self,
+        sends_buffers=kwargs.get("broadcast_buffers") is not False,
+        may_be_unused=kwargs.get("find_unused_parameters", False),
+    )
 
 
 @patch(_NAME + "forward", why=_WHY_WRAPPED, upstream=_UPSTREAM_OF_WRAPPER)
@@ -93,9 +118,16 @@ def _trains(self: Any, mode: bool = True) -> Any:
 @patch(_NAME + "no_sync", why=_WHY_WRAPPED, upstream=_UPSTREAM_OF_WRAPPER)
 @contextlib.contextmanager
 def _postpones(self: Any) -> Iterator[None]:
-    """`no_sync()`: a sum of averages of gradients is the average of the sums."""
-    with contextlib.nullcontext() if ranks.are_counted() else _postpone(self):
+    """`no_sync()`: the average of sums of gradients is the sum of their averages."""
+    if not ranks.are_counted():
+        with _postpone(self):
+            yield
+        return
+    before, self.require_backward_grad_sync = self.require_backward_grad_sync, False
+    try:
         yield
+    finally:
+        self.require_backward_grad_sync = before
 
 
 @patch(_NAME + "__getstate__", why=_WHY_WRAPPED, upstream=_UPSTREAM_OF_WRAPPER)

@@ -1,8 +1,13 @@
 """Ranks in one process: each device of the host stands for one process of the original program.
 
 A program that was started as one process per GPU, with `torchrun` or `torch.multiprocessing.spawn`, runs as
-one process that drives all devices.
+one process that drives all devices of its host.
 The devices are a mesh of one dimension, and each device computes what one rank computed.
+
+On several hosts, each process has the ranks of its own devices, and computes only with these.
+The processes communicate where those of the original program did: in collectives, and after the backward
+pass, for the averages of the gradients (`between_processes.py`).
+So a process may do something that others do not, such as saving a checkpoint.
 """
 
 from __future__ import annotations
@@ -10,19 +15,20 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
-import socket
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 from .. import environment
+from . import launchers
 
 #: The name of the dimension of the mesh, over which batches are sharded.
 AXIS = "data"
-#: The environment variable that limits the number of ranks.
+#: The environment variable that limits the number of ranks in a process.
 VARIABLE = "TORCHAX_COMPAT_RANKS"
 
 _logger = logging.getLogger(__name__.rpartition(".")[0])
-_count = 0
+_count = 0  # the ranks in this process
+_process, _processes = 0, 1
 _contexts: list[bool] = []
 #: Called by `one_rank_per_device()`, and the functions that they returned, which take back what they did.
 STARTS: list[Callable[[], Callable[[], None]]] = []
@@ -45,11 +51,16 @@ def one_rank_per_device() -> None:
       arithmetic of numbers that it reads keep the values of all ranks for later collectives.
 
     Call it after `enable()`, and start the program as a single process, without `torchrun`.
+    On P hosts, start one process on each, as by `torchrun --nnodes=P --nproc_per_node=1`.
+    There are P times N ranks then, `get_rank()` is that of the first device of the process, and a
+    `DataLoader` yields the batches of the ranks of its own process.
+
     The environment variables `RANK`, `LOCAL_RANK` and `WORLD_SIZE` are set for the program.
-    The environment variable `TORCHAX_COMPAT_RANKS` sets a smaller number of ranks.
+    The environment variable `TORCHAX_COMPAT_RANKS` sets a smaller number of ranks in each process.
 
     Raises:
-        RuntimeError: the runtime is not enabled, or a launcher has started several processes.
+        RuntimeError: the runtime is not enabled, or several processes have too little in common.
+        ValueError: an environment variable has no number.
 
     Example:
         >>> import torch, torchax_compat
@@ -61,64 +72,71 @@ def one_rank_per_device() -> None:
         >>> torch.distributed.destroy_process_group()
         >>> torchax_compat.disable()
     """
-    global _count
+    global _count, _process, _processes
     if not environment.is_enabled():
         raise RuntimeError("call `torchax_compat.enable()` before `one_rank_per_device()`")
-    if int(os.environ.get("WORLD_SIZE") or 1) > 1 and not _count:
-        raise RuntimeError(
-            f"a launcher started {os.environ['WORLD_SIZE']} processes, but one process drives all devices of "
-            "this host: start the program with `python`, or with `torchrun --nproc_per_node=1`"
-        )
+    if _count:
+        return
+    wanted = launchers.number(VARIABLE, sys.maxsize, least=1)
+    launchers.connect()
     import jax
 
     from ..tensor import copies, sharding
 
     available = jax.local_device_count()
-    _count = min(available, int(os.environ.get(VARIABLE) or available))
+    _count = min(available, wanted)
+    _process, _processes = jax.process_index(), jax.process_count()
     sharding.use(_count)
     copies.place_by(sharding.on_all_devices)
-    os.environ.update(RANK="0", LOCAL_RANK="0", WORLD_SIZE=str(_count), LOCAL_WORLD_SIZE=str(_count))
-    os.environ.setdefault("MASTER_ADDR", "localhost")
-    os.environ.setdefault("MASTER_PORT", str(_free_port()))
-    if not _ends:
-        _ends.extend(start() for start in STARTS)
+    _set(launchers.variables(first(), _count, world()))
+    _ends.extend(start() for start in STARTS)
     _report(available)
+
+
+def _set(variables: Mapping[str, str]) -> None:
+    """Set environment variables, until `forget()`."""
+    before = {name: os.environ.get(name) for name in variables}
+    os.environ.update(variables)
+
+    def restore() -> None:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+
+    _ends.append(restore)
 
 
 def _report(available: int) -> None:
     import jax
 
     platform = jax.default_backend()
-    if _count == 1:
+    if world() == 1:
         why = "this host has one device" if available == 1 else f"{VARIABLE} is 1"
         text = f"data parallelism over 1 {platform} device, because {why}"
     else:
         why = "one rank for each device of this host"
         if _count < available:
             why = f"{VARIABLE} is {_count}, of {available} devices"
+        elif _processes > 1:
+            why = f"one rank for each device of {_processes} processes"
         text = (
-            f"data parallelism over {_count} {platform} devices: mesh ({AXIS}={_count}), because {why}; each "
-            "device computes the batch of one rank, parameters and optimizer state are replicated"
+            f"data parallelism over {world()} {platform} devices: mesh ({AXIS}={world()}), because {why}; "
+            "each device computes the batch of one rank, parameters and optimizer state are replicated"
         )
     report_once(text)
 
 
 def report_once(text: str) -> None:
-    """Log a text, or print it on stderr if the program has not configured the logger."""
-    if text in _reported:
+    """Log a text, or print it on stderr if the program has not configured the logger; only in process 0."""
+    if text in _reported or _process:
         return
     _reported.add(text)
     if _logger.isEnabledFor(logging.INFO):
         _logger.info(text)
     else:
         print(f"torchax_compat: {text}", file=sys.stderr)
-
-
-def _free_port() -> int:
-    with socket.socket() as one:
-        one.bind(("localhost", 0))
-        port: int = one.getsockname()[1]
-        return port
 
 
 @contextlib.contextmanager
@@ -146,7 +164,7 @@ def are_mapped() -> bool:
 
 
 def are_on() -> bool:
-    """Whether each device stands for a rank, and there are several."""
+    """Whether each device stands for a rank, and there are several in this process."""
     return _count > 1
 
 
@@ -160,13 +178,35 @@ def count() -> int:
     return max(_count, 1)
 
 
+def process() -> int:
+    """The number of this process."""
+    return _process
+
+
+def processes() -> int:
+    """The number of processes."""
+    return _processes
+
+
+def first() -> int:
+    """The first rank of this process."""
+    return _process * count()
+
+
+def own() -> range:
+    """The ranks of this process."""
+    return range(first(), first() + count())
+
+
+def world() -> int:
+    """The number of ranks in all processes."""
+    return _processes * count()
+
+
 def forget() -> None:
-    """End the effect of `one_rank_per_device()`."""
-    global _count
+    """End the effect of `one_rank_per_device()`; JAX stays connected with other processes."""
+    global _count, _process, _processes
     _reported.clear()
     while _ends:
         _ends.pop()()
-    if _count:
-        for name in ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE"):
-            os.environ.pop(name, None)
-    _count = 0
+    _count, _process, _processes = 0, 0, 1

@@ -15,6 +15,8 @@ def synchronized(module: Any, batch: torch.Tensor) -> Any:
     """The result of a `SyncBatchNorm` in training."""
     if not ranks.are_mapped():
         ranks.report_once("`SyncBatchNorm` uses statistics of one rank where ranks run one after the other")
+    elif ranks.processes() > 1:
+        ranks.report_once("`SyncBatchNorm` uses statistics of the ranks of each process, not of all")
     axes = [0, *range(2, batch.dim())]
     shape = [1, -1, *[1] * (batch.dim() - 2)]
     mean = _over_ranks(batch.mean(axes))

@@ -103,7 +103,7 @@ class _Mapped(Specialization):
             with ranks.of_one(are_mapped=True):
                 return of_rank(learned, fixed, random=jax.random.fold_in(random, rank))
 
-        numbers = jax.numpy.arange(ranks.count())
+        numbers = jax.numpy.asarray(ranks.own())
         mapped = jax.vmap(run, in_axes=(0, of_learned, of_fixed), axis_name=ranks.AXIS)
         floats, (rest, *others) = mapped(numbers, learned, fixed)
         return floats, (rest, *jax.tree.map(lambda value: value[0], others))

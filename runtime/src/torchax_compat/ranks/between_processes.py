@@ -1,0 +1,181 @@
+"""Communication between processes, each of which has the ranks of its own devices.
+
+An array of one process is on its own devices only.
+For a collective, the arrays of all processes become one array over all devices: without a copy, since each
+device keeps its part.
+JAX takes that array for one with equal parts where the processes have different values, which the collective
+then combines.
+
+All functions must be called by all processes, in the same order and with the same shapes.
+"""
+
+from __future__ import annotations
+
+import functools
+import pickle
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import numpy as np
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
+
+from .. import ranks
+from ..tensor import sharding
+
+#: The name of the dimension of the mesh that has the processes.
+_AXIS = "processes"
+
+
+@functools.cache
+def _mesh() -> Any:
+    """The devices of all processes, with a row for each process."""
+    rows: list[list[Any]] = [[] for _ in range(jax.process_count())]
+    for device in jax.devices():
+        rows[device.process_index].append(device)
+    return Mesh(np.array([row[: ranks.count()] for row in rows]), (_AXIS, ranks.AXIS))
+
+
+def check() -> None:
+    """Compare the numbers of ranks of all processes.
+
+    Raises:
+        RuntimeError: they differ.
+    """
+    from jax.experimental import multihost_utils
+
+    counts = np.ravel(multihost_utils.process_allgather(np.int32(ranks.count()))).tolist()
+    if len(set(counts)) > 1:
+        raise RuntimeError(
+            f"the processes have different numbers of ranks, {', '.join(map(str, counts))}: start them on "
+            f"hosts with the same number of devices, and with the same `{ranks.VARIABLE}`"
+        )
+
+
+def summed(values: Sequence[Any]) -> list[Any]:
+    """The sums over the processes of arrays that each of them has."""
+    return _combined("sum", values)
+
+
+def averaged(values: Sequence[Any]) -> list[Any]:
+    """The averages over the processes."""
+    return _combined("average", values)
+
+
+def least(values: Sequence[Any]) -> list[Any]:
+    """The minima over the processes."""
+    return _combined("least", values)
+
+
+def greatest(values: Sequence[Any]) -> list[Any]:
+    """The maxima over the processes."""
+    return _combined("greatest", values)
+
+
+def of_process(source: int, values: Sequence[Any]) -> list[Any]:
+    """The arrays of one of the processes."""
+    return _combined("copy", values, source)
+
+
+def gathered(values: Sequence[Any]) -> list[Any]:
+    """The arrays of all processes, with one more dimension in front."""
+    return _combined("gather", values)
+
+
+def exchanged(value: Any) -> list[Any]:
+    """The objects of all processes, which are pickled."""
+    data = np.frombuffer(pickle.dumps(value), np.uint8)
+    (lengths,) = gathered([jax.numpy.asarray(len(data), "int32")])
+    known = np.asarray(lengths).tolist()
+    padded = np.zeros(1 << (max(known) - 1).bit_length(), np.uint8)  # few lengths, so that JAX compiles few
+    padded[: len(data)] = data
+    (rows,) = gathered([jax.numpy.asarray(padded)])
+    return [pickle.loads(row[:length].tobytes()) for row, length in zip(np.asarray(rows), known, strict=True)]
+
+
+def lists_joined(own: list[Any]) -> list[Any]:
+    """The items of the lists that the processes have."""
+    if ranks.processes() == 1:
+        return own
+    return [one for sent in exchanged(own) for one in sent]
+
+
+def wait() -> None:
+    """Wait for all processes."""
+    jax.block_until_ready(summed([jax.numpy.zeros(())]))
+
+
+def _combined(operation: str, values: Sequence[Any], source: int = 0) -> list[Any]:
+    if not values:
+        return []
+    placed = [_on_own_devices(value) for value in values]
+    specs = tuple(value.sharding.spec for value in placed)
+    if jax.default_backend() == "cpu":
+        # Programs that wait for other processes may take the threads of those that these wait for.
+        jax.block_until_ready(placed)
+    made = _program(operation, source, specs)(
+        [_joined(value, NamedSharding(_mesh(), spec)) for value, spec in zip(placed, specs, strict=True)]
+    )
+    if jax.default_backend() == "cpu":
+        jax.block_until_ready(made)
+    return [_joined(one, NamedSharding(sharding.mesh(), one.sharding.spec)) for one in made]
+
+
+def _on_own_devices(value: Any) -> Any:
+    """An array that is sharded over the mesh of this process, or replicated."""
+    if isinstance(value.sharding, NamedSharding) and value.sharding.mesh == sharding.mesh():
+        return value
+    return jax.device_put(value, sharding.replicated())
+
+
+def _joined(value: Any, to: Any) -> Any:
+    """An array with the parts that another one has on the devices of this process."""
+    parts = [part.data for part in value.addressable_shards]
+    return jax.make_array_from_single_device_arrays(value.shape, to, parts)
+
+
+@functools.cache
+def _program(operation: str, source: int, specs: tuple[Any, ...]) -> Any:
+    """A compiled function of lists of arrays, each of which has one of the partition specs."""
+    combine = functools.partial(_COMBINED[operation], source)
+    made_specs = [PartitionSpec(None, *spec) if operation == "gather" else spec for spec in specs]
+
+    def run(values: Any) -> Any:
+        return [combine(value) for value in values]
+
+    return jax.jit(
+        jax.shard_map(run, mesh=_mesh(), in_specs=(list(specs),), out_specs=made_specs, check_vma=False)
+    )
+
+
+def _copy(source: int, value: Any) -> Any:
+    is_source = jax.lax.axis_index(_AXIS) == source
+    is_truth = value.dtype == bool
+    value = value.astype("uint8") if is_truth else value
+    copied = jax.lax.psum(jax.numpy.where(is_source, value, jax.numpy.zeros_like(value)), _AXIS)
+    return copied.astype(bool) if is_truth else copied
+
+
+_COMBINED: dict[str, Any] = {
+    "sum": lambda _, value: jax.lax.psum(value, _AXIS),
+    "average": lambda _, value: jax.lax.pmean(value, _AXIS),
+    "least": lambda _, value: jax.lax.pmin(value, _AXIS),
+    "greatest": lambda _, value: jax.lax.pmax(value, _AXIS),
+    "copy": _copy,
+    "gather": lambda _, value: jax.lax.all_gather(value, _AXIS),
+}
+
+
+def _start() -> Any:
+    """Connect the processes, and forget their devices at the end."""
+    if ranks.processes() > 1:
+        check()
+    return _forget
+
+
+def _forget() -> None:
+    _mesh.cache_clear()
+    _program.cache_clear()
+
+
+ranks.STARTS.append(_start)

@@ -18,7 +18,10 @@ import pytest
 import torchax_compat
 
 PROGRAMS = Path(__file__).parent / "programs"
-NAMES = ("metrics", "gathered", "accumulated", "by_hand", "different_shapes", "sharded", "replicated")
+NAMES = (
+    *("metrics", "collectives", "accumulated", "by_hand", "different_shapes"),
+    *("sharded", "replicated"),
+)
 _COLLECTIVE = re.compile(r" (all-reduce|all-gather|all-to-all|collective-permute|reduce-scatter)\(")
 _NUMBER = re.compile(r"-?\d+\.\d+|-?\d+")
 

@@ -1,9 +1,10 @@
-"""What `DistributedDataParallel` and sharded modules have in common on several processes.
+"""Parameters on several processes.
 
-Their parameters are those of process 0 from the start.
-After each backward pass that reaches one of them, the gradients are averaged over the processes, and the
-buffers become those of rank 0, which `DistributedDataParallel` sends to the others before the next forward
-pass.
+Those of `DistributedDataParallel` and of sharded modules are those of process 0 from the start.
+After each backward pass, the gradients of the parameters that it reaches are averaged over the processes, as
+they are over the ranks of one process.
+The buffers of `DistributedDataParallel` become those of rank 0, which the original sends to the others before
+the next forward pass.
 """
 
 from __future__ import annotations
@@ -33,10 +34,10 @@ class _Kept:
 
 
 def synchronize(module: torch.nn.Module, *, sends_buffers: bool, may_be_unused: bool = False) -> None:
-    """Give a module the parameters and buffers of process 0, and average its gradients from now on.
+    """Give a module the parameters and buffers of process 0.
 
     Args:
-        module: the module; an attribute `require_backward_grad_sync` of it says when not to average.
+        module: the module; its attribute `require_backward_grad_sync` says when not to average gradients.
         sends_buffers: whether it has the buffers of process 0 after each backward pass.
         may_be_unused: whether some processes may have gradients of parameters that others have not.
     """
@@ -55,54 +56,75 @@ def _take_from_first(tensors: list[torch.Tensor]) -> None:
     for tensor, value in zip(on_device, values, strict=True):
         arrays.put(tensor, value)
     if on_host:
-        sent = [one.detach().numpy() for one in on_host] if ranks.process() == 0 else None
-        for tensor, number in zip(on_host, between_processes.exchanged(sent)[0], strict=True):
-            tensor.copy_(torch.from_numpy(number))
+        sent = [one.detach() for one in on_host] if ranks.process() == 0 else None
+        for tensor, value in zip(on_host, between_processes.exchanged(sent)[0], strict=True):
+            tensor.copy_(value)
 
 
-def _gradient_arrays(module: torch.nn.Module) -> dict[int, Any]:
-    """By the `id` of a parameter, the array of its gradient."""
-    gradients = ((id(one), one.grad) for one in module.parameters())
-    return {key: arrays.array_of(one) for key, one in gradients if isinstance(one, Tensor)}
+def _reached(outputs: Any) -> list[torch.nn.Parameter]:
+    """The parameters that a backward pass from some tensors reaches."""
+    waiting = [one.grad_fn for one in outputs if one.grad_fn is not None]
+    found: dict[int, torch.nn.Parameter] = {}
+    known = set(waiting)
+    while waiting:
+        node = waiting.pop()
+        if isinstance(getattr(node, "variable", None), torch.nn.Parameter):
+            found[id(node.variable)] = node.variable
+        new = dict.fromkeys(after for after, _ in node.next_functions if after not in known)
+        waiting += [after for after in new if after is not None]
+        known |= new.keys()
+    return list(found.values())
 
 
-def _have_changed(module: torch.nn.Module, before: dict[int, Any]) -> bool:
-    return any(value is not before.get(key) for key, value in _gradient_arrays(module).items())
+def _array(gradient: torch.Tensor | None) -> Any:
+    return arrays.array_of(gradient) if isinstance(gradient, Tensor) else None
 
 
-def _average(modules: list[torch.nn.Module]) -> None:
-    """Average the gradients of modules over the processes."""
-    learned = {id(one): one for module in modules for one in module.parameters() if one.requires_grad}
+def _average(learned: list[torch.nn.Parameter]) -> None:
+    """Average the gradients of parameters over the processes, unless a module does so later."""
+    reached = {id(one): one for one in learned}
+    modules = [module for module in _modules if any(id(one) in reached for one in module.parameters())]
     for module in modules:
-        if _modules[module].may_be_unused:
-            _have_gradients_of_all(list(module.parameters()))
-    gradients = [one.grad for one in learned.values() if isinstance(one.grad, Tensor)]
-    values = between_processes.averaged([arrays.array_of(one) for one in gradients])
+        own = list(module.parameters())
+        if not getattr(module, "require_backward_grad_sync", True):
+            for one in own:
+                reached.pop(id(one), None)
+        elif _modules[module].may_be_unused:
+            reached |= {id(one): one for one in _used(own)}
+    gradients = [one.grad for one in reached.values() if isinstance(one.grad, Tensor)]
+    values = between_processes.averaged(list(map(_array, gradients)))
     for gradient, value in zip(gradients, values, strict=True):
         arrays.put(gradient, value)
-    sent = [one for module in modules if _modules[module].sends_buffers for one in module.buffers()]
+    sent = [
+        one
+        for module in modules
+        if _modules[module].sends_buffers and module.require_backward_grad_sync
+        for one in module.buffers()
+    ]
     _take_from_first([one for one in sent if isinstance(one, Tensor)])
 
 
-def _have_gradients_of_all(parameters: list[torch.nn.Parameter]) -> None:
-    """Let parameters that have a gradient on another process only have zeros as theirs."""
-    used = between_processes.exchanged([one.grad is not None for one in parameters])
-    for one, are_used in zip(parameters, zip(*used, strict=True), strict=True):
-        if any(are_used) and one.grad is None:
+def _used(parameters: list[torch.nn.Parameter]) -> list[torch.nn.Parameter]:
+    """The parameters that have a gradient on any process, and zeros as theirs on the others."""
+    known = between_processes.exchanged([one.grad is not None for one in parameters])
+    used = [one for one, are_used in zip(parameters, zip(*known, strict=True), strict=True) if any(are_used)]
+    for one in used:
+        if one.grad is None:
             one.grad = torch.zeros_like(one)
+    return used
 
 
 def _averaging(run_backward: Callable[..., Any]) -> Callable[..., Any]:
     """PyTorch's backward pass, with averages of the gradients at its end."""
 
     @functools.wraps(run_backward)
-    def run(*args: Any, **kwargs: Any) -> Any:
-        modules = [one for one in _modules if getattr(one, "require_backward_grad_sync", True)]
-        before = list(map(_gradient_arrays, modules))
-        result = run_backward(*args, **kwargs)
-        reached = [one for one, known in zip(modules, before, strict=True) if _have_changed(one, known)]
+    def run(outputs: Any, *args: Any, **kwargs: Any) -> Any:
+        learned = _reached(outputs)
+        before = [_array(one.grad) for one in learned]
+        result = run_backward(outputs, *args, **kwargs)
+        changed = [one for one, value in zip(learned, before, strict=True) if _array(one.grad) is not value]
         with torch.no_grad():
-            _average(reached)
+            _average(changed)
         return result
 
     return run

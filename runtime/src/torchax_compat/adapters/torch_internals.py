@@ -35,6 +35,10 @@ DisableTorchDispatch = torch._C._DisableTorchDispatch
 tensor_gradient: Any = torch._C.TensorBase.grad
 #: The attributes of tensors for the hooks on their gradients: those before it is accumulated, and after.
 tensor_hooks: Any = (torch._C.TensorBase._backward_hooks, torch._C.TensorBase._post_accumulate_grad_hooks)
+#: `Function.apply` without what it does for the transforms of `torch.func`, as a descriptor.
+function_apply: Any = torch._C._FunctionBase.__dict__["apply"]
+#: Whether a transform of `torch.func` is active.
+are_transforms_active = torch._C._are_functorch_transforms_active
 #: Starts PyTorch's backward pass.
 run_backward = torch.autograd._engine_run_backward
 #: Context without modes, of torch functions and of operations.

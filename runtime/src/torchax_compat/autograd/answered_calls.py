@@ -42,10 +42,12 @@ class AnsweredCalls:
     def __init__(self, owner: Any) -> None:
         self.owner = owner
         self.answers: dict[Any, Any] = {}  # by the key of a call
+        self.used: Any = None  # the version that computed the latest call
         self.latest: dict[Any, Any] = {}  # those of the last run without compilation, by the plain values
 
     def result(self, key: Any, make: Any, given: Any, note: Any) -> Any:
         """Call the version with the right answers; if there is none, run the function without compilation."""
+        self.used = None
         known: Any = self._answers_for(key) if self.owner.is_compiled else None
         answers = () if known is None else known.fitting()
         while answers is not None:
@@ -85,6 +87,7 @@ class AnsweredCalls:
                 if known is not None:
                     known.were(answers)
                     known.is_borrowed = False
+                self.used = version
                 return result
             finally:
                 if is_new and self.owner.is_compiled and not version.is_new:

@@ -20,6 +20,7 @@ from ..jit import (
     active_programs,
     argument_copies,
     attribute_owners,
+    contents,
     output_containers,
     reachable_modules,
     recompilations,
@@ -28,7 +29,7 @@ from ..jit import (
 )
 from ..ranks import local_tensor
 from ..tensor import arrays, lazy_modules
-from . import answered_calls, frozen_parameters, higher_order, recording, specialization
+from . import answered_calls, frozen_parameters, higher_order, recording, repeated_calls, specialization
 
 
 class CompiledFunction:
@@ -44,16 +45,23 @@ class CompiledFunction:
         self.records = tensor_objects.Records(is_on=compiled)
         self.calls = answered_calls.AnsweredCalls(self)
         self.is_compiled, self.is_recorded = compiled, False
+        self.repeated = repeated_calls.RepeatedCalls()
         self.mapped: Any = None  # the function of the tensors of all ranks
         self.thawed: set[int] = set()  # the `id`s of parameters whose `requires_grad` it enables
 
     def __call__(self, *plain_args: Any, **plain_kwargs: Any) -> Any:
         """Call the function: the compiled version for these arguments, which is made if there is none."""
+        repeated = self.repeated.version(plain_args, plain_kwargs)
+        if repeated is not None:
+            version, given = repeated
+            self.hits += 1
+            return version(given, is_compiled=True)[0]
         if local_tensor.are_among((plain_args, plain_kwargs)):
             return local_tensor.CALLS["function"](self, plain_args, plain_kwargs)
         args, kwargs = self.records.taken(plain_args, plain_kwargs)
         leaves, tree = pytree.tree_flatten((args, kwargs))
-        modules, others = reachable_modules.modules_and_tensors(self.function, leaves)
+        read = contents.Contents()
+        modules, others = reachable_modules.modules_and_tensors(self.function, leaves, read)
         hooks = attribute_owners.hooks_of_all(modules)
         if hooks:
             args, kwargs = attribute_owners.with_containers(hooks, args, kwargs)
@@ -76,7 +84,7 @@ class CompiledFunction:
             tuple(numbers.values()),
             tuple(id(tensor) for tensor in parameters),
             tuple(with_gradient),
-            tuple(module.training for module in modules),
+            tuple((trace.identity(module), module.training) for module in modules),
             tuple(map(id, hooks)),
             trace.modes(),
         )
@@ -120,6 +128,8 @@ class CompiledFunction:
         except frozen_parameters.UnfrozenError as error:
             self.thawed.add(id(error.parameter))
             return self(*plain_args, **plain_kwargs)
+        if self.is_compiled and self.calls.used is not None and not (hooks or copies):
+            self.repeated.keep(self.calls.used, leaves, (plain_args, plain_kwargs), read)
         argument_copies.write_back(copies)
         output_containers.apply(changed, (plain_args, plain_kwargs))
         return output_containers.with_arguments(result, (plain_args, plain_kwargs))

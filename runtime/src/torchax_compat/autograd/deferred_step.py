@@ -11,8 +11,6 @@ from __future__ import annotations
 
 import functools
 import itertools
-import operator
-import sys
 import threading
 from collections.abc import Sequence
 from typing import Any, Protocol
@@ -26,12 +24,13 @@ from torchax.tensor import Tensor
 from ..adapters.torch_internals import (
     DisableTorchFunction,
     EnableTorchFunction,
+    are_transforms_active,
     run_backward,
     tensor_hooks,
 )
 from ..jit import compiler_settings, host_random, trace
 from ..patches.declarations import TORCH, patch
-from ..tensor import arrays, deferral, gradient_clipping
+from ..tensor import array_groups, arrays, deferral, gradient_clipping
 from . import vjp_functions
 
 #: A function is recorded from this call on: the first ones compile its parts, which tells what it changes.
@@ -56,6 +55,9 @@ class Update(Protocol):
     parameters: Sequence[torch.Tensor]
     #: Inputs that change from step to step.
     numbers: Any
+
+    def values(self) -> list[Any]:
+        """The arrays of the parameters."""
 
     def state(self) -> dict[str, list[Any]]:
         """Its arrays by name, for each parameter; nothing else uses these lists."""
@@ -92,7 +94,9 @@ class Plan:
         """Whether the next call is recorded."""
         if self.calls < FIRST_CALL - 1 or self.misses >= MOST_MISSES or not self.version.forward.is_optimized:
             return False
-        if not Plan.is_possible or threading.current_thread() is not threading.main_thread():
+        if not Plan.is_possible or are_transforms_active():
+            return False
+        if threading.current_thread() is not threading.main_thread():
             return False  # another thread may read the results
         if self._is_plain is None:
             self._is_plain = self.version.is_plain() and self._has_known_parameters()
@@ -108,10 +112,9 @@ class Plan:
         self._places = {id(p): i for i, p in enumerate(learned)}
         self._numbers = {id(p): i for i, p in enumerate(self.learned)}
         self.all_places: tuple[int, ...] = tuple(range(len(self.learned)))
-        self._gradients = [deferral.waiting(p.shape, p.jax().dtype) for p in self.learned]
-        self._shown = {
-            id(p): (p, gradient) for p, gradient in zip(self.learned, self._gradients, strict=True)
-        }
+        self._ids = list(map(id, self.learned))
+        self._show([deferral.waiting(p.shape, p.jax().dtype) for p in self.learned])
+        self.inputs = array_groups.ArrayGroup(version.parameters)
         return len({p.dtype for p in self.learned}) == 1 and all(type(p) is Tensor for p in self.learned)
 
     def update_of(self, parameters: Sequence[torch.Tensor], key: Any) -> Any:
@@ -126,19 +129,25 @@ class Plan:
             self._updates[key] = (places, numbers) if has_all else None
         return self._updates[key]
 
-    def gradients(self) -> dict[int, tuple[torch.Tensor, Tensor]]:
-        """By the `id` of a parameter: itself, and a tensor for its gradient.
+    def _show(self, gradients: list[Tensor]) -> None:
+        self.gradients = array_groups.ArrayGroup(gradients)
+        self.shown = dict(zip(self._ids, zip(self.learned, gradients, strict=True), strict=True))
 
-        That is the present one if gradients are accumulated; else the latest one, if nothing else holds it.
+    def renew_gradients(self) -> None:
+        """Replace those of the tensors for gradients that something else holds.
+
+        They stay if gradients are accumulated: then they are those that the parameters have.
         """
-        known = self._gradients
-        for i in range(len(known)):
-            if sys.getrefcount(known[i]) > _GRADIENT_REFERENCES or "is_given" in known[i].__dict__:
-                p = self.learned[i]
-                if deferral.gradients.get(id(p)) is not self._shown[id(p)]:
-                    known[i] = deferral.waiting(p.shape, self.dtype)
-                    self._shown[id(p)] = p, known[i]
-        return self._shown
+        known = self.gradients.tensors
+        held = array_groups.references(known)
+        if max(held) <= _OF_GRADIENT and not self.gradients.have("is_given"):
+            return
+        made = []
+        for i, p in enumerate(self.learned):
+            is_held = held[i] > _OF_GRADIENT or "is_given" in vars(known[i])
+            is_current = deferral.gradients.get(id(p)) is self.shown[id(p)]
+            made.append(known[i] if is_current or not is_held else deferral.waiting(p.shape, self.dtype))
+        self._show(made)
 
     def is_unobserved(self, learned: Sequence[torch.Tensor]) -> bool:
         """Whether PyTorch has neither gradients of the parameters nor hooks on them."""
@@ -159,23 +168,29 @@ class DeferredStep:
 
     def __init__(self, version: Any, given: Sequence[torch.Tensor]) -> None:
         self.version, self.plan, self.given = version, version.plan, given
-        self._buffers = list(trace.buffers_of(version.modules).values())
-        self._buffer_values = [buffer.jax() for buffer in self._buffers]
-        values = list(map(arrays.array_of, given))
+        self._buffers = array_groups.ArrayGroup(list(trace.buffers_of(version.modules).values()))
+        self._buffer_values = self._buffers.get()
+        values = self._values(given)
         wanted = version.with_gradient
         self._learned = list(itertools.compress(values, wanted))
         self._fixed = [value for value, wants in zip(values, wanted, strict=True) if not wants]
         self._key = torchax.default_env().prng_key
         self._drawn = host_random.new_numbers(version.draws or ())
         self._owner_of_key = deferral.wait_for_key() if version.rotates_key else None
-        for buffer in self._buffers:
-            del vars(buffer)["_elem"]
+        self._buffers.forget()
         self.floats = [deferral.waiting(*kind) for kind in self.plan.floats]
         self.rest = [deferral.waiting(*kind) for kind in self.plan.rest]
         self.pullback: Any = None
         self._seed: int | None = None  # the output on which `backward` was called
         self._before: list[Any] | None = None
         self._norms: list[tuple[tuple[int, ...], float, Tensor, float | None]] = []
+
+    def _values(self, given: Sequence[torch.Tensor]) -> list[Any]:
+        known = self.plan.inputs
+        count = len(known.tensors)
+        if not array_groups.are_same(known.tensors, given):  # a view, as a parameter
+            return list(map(arrays.array_of, given))
+        return [*known.get(), *map(arrays.array_of, given[count:])]
 
     # The backward pass
 
@@ -203,11 +218,10 @@ class DeferredStep:
                     return False
                 self._before = [one[1].jax() for one in known if one is not None]
         self._seed = seed
-        shown = self.plan.gradients()
-        self.gradients = [gradient for _, gradient in shown.values()]
-        for gradient in self.gradients:
-            gradient.__dict__.pop("_elem", None)
-        deferral.show(shown)
+        self.plan.renew_gradients()
+        self.gradients, self._shown = self.plan.gradients, self.plan.shown
+        self.gradients.forget()
+        deferral.show(self._shown)
         return True
 
     @property
@@ -220,15 +234,11 @@ class DeferredStep:
         found = self.plan.update_of(update.parameters, update.key) if self.is_backward else None
         if found is None:
             return False
-        places, numbers = found
-        shown = deferral.gradients
-        for p, place, number in zip(update.parameters, places, numbers, strict=True):
-            known = shown.get(id(p))
-            if known is None or known[1] is not self.gradients[number]:
-                return False
-            if arrays.array_of(p) is not self._learned[place]:
-                return False  # it was written to since the call
-        return True
+        places, _ = found
+        ids = list(map(id, update.parameters))
+        has_them = array_groups.are_same(map(deferral.gradients.get, ids), map(self._shown.get, ids))
+        # Others were written to since the call.
+        return has_them and array_groups.are_same(update.values(), map(self._learned.__getitem__, places))
 
     # Gradient clipping
 
@@ -255,10 +265,11 @@ class DeferredStep:
     def _places(self, gradients: Sequence[torch.Tensor]) -> tuple[int, ...] | None:
         if not self.is_backward:
             return None
-        if len(gradients) == len(self.gradients) and all(map(operator.is_, gradients, self.gradients)):
+        own = self.gradients.tensors
+        if len(gradients) == len(own) and array_groups.are_same(gradients, own):
             places: tuple[int, ...] = self.plan.all_places
             return places
-        known = {id(gradient): i for i, gradient in enumerate(self.gradients)}
+        known = {id(gradient): i for i, gradient in enumerate(own)}
         places = tuple(known.get(id(gradient), -1) for gradient in gradients)
         return places if places and min(places) >= 0 else None
 
@@ -352,16 +363,14 @@ class DeferredStep:
     def _end(self) -> None:
         """Stop recording; what the call changes has its former value until it is computed."""
         deferral.current = None
-        for buffer, value in zip(self._buffers, self._buffer_values, strict=True):
-            vars(buffer)["_elem"] = value
+        self._buffers.put(self._buffer_values)
         if self._owner_of_key is not None:
             vars(self._owner_of_key)["prng"] = self._key
 
     def _leave(self, floats: Any, rest: Any, written: Any, random: Any) -> None:
         for tensor, value in zip((*self.floats, *self.rest), (*floats, *rest), strict=True):
             vars(tensor)["_elem"] = value
-        for buffer, value in zip(self._buffers, written, strict=True):
-            vars(buffer)["_elem"] = value
+        self._buffers.put(written)
         if self._owner_of_key is not None:
             vars(self._owner_of_key)["prng"] = random
         self.kinds = tuple(value.aval for value in floats)
@@ -369,8 +378,7 @@ class DeferredStep:
         self.floats, self.rest, self.given = [], [], ()
 
     def _leave_gradients(self, gradients: Any, norms: Any) -> None:
-        for tensor, value in zip(self.gradients, gradients, strict=True):
-            vars(tensor)["_elem"] = value
+        self.gradients.put(gradients)
         for (_, _, total, _), value in zip(self._norms, norms, strict=True):
             vars(total)["_elem"] = value
 
@@ -418,16 +426,16 @@ def _finished(gradients: Any, before: Any, clips: Any, most: Any) -> Any:
     return gradients, norms
 
 
-#: The references to an array that only its tensor and the list of inputs hold, when they are counted.
-_ARRAY_REFERENCES = 3
-#: The references to a gradient that only its plan holds, in two places.
-_GRADIENT_REFERENCES = 3
+#: The references to an array of a list if nothing else than its tensor holds it.
+_OF_ARRAY = 1
+#: The references to a gradient of a list if nothing else than its plan holds it.
+_OF_GRADIENT = 1
 
 
 def _owned(values: list[Any]) -> list[Any]:
     """Arrays that XLA may overwrite: copies of those that something else than their tensor holds."""
-    for i in range(len(values)):
-        if values[i] is not None and sys.getrefcount(values[i]) > _ARRAY_REFERENCES:
+    for i, count in enumerate(array_groups.references(values)):
+        if count > _OF_ARRAY and values[i] is not None:
             values[i] = jax.numpy.copy(values[i])
     return values
 

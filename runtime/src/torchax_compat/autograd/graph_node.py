@@ -9,6 +9,7 @@ from typing import Any
 import jax
 import torch
 
+from ..adapters.torch_internals import function_apply
 from ..tensor import arrays, deferral
 from . import deferred_step, gradient_hooks, vjp_functions
 
@@ -62,6 +63,14 @@ class Node(torch.autograd.Function):
         made = map(arrays.tensor, found)
         found = (next(made) if is_reached else None for is_reached in reached)
         return None, None, *(next(found) if wanted else None for wanted in ctx.version.with_gradient)
+
+
+_apply = function_apply.__get__(None, Node)
+
+
+def recorded(version: Any, given: Any) -> Any:
+    """The results of a call of a `Specialization` that is recorded, and computed later."""
+    return _apply(version, (None, version.backward), *given)
 
 
 def _reached_from(ctx: Any, have_gradients: Any) -> Any:

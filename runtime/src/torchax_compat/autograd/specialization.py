@@ -90,9 +90,10 @@ class Specialization(trace.Trace):
         """Call the function for some tensors, compiled or call by call."""
         if is_compiled:
             deferral.settle()
-            forward = None if torch.is_grad_enabled() and self.plan.records() else self.forward
+            if torch.is_grad_enabled() and self.plan.records():
+                return self._result(graph_node.recorded(self, given), given)
             with active_programs.using(None), frozen_parameters.linked(given, self.with_gradient):
-                made = graph_node.Node.apply(self, (forward, self.backward), *self._linked(given))
+                made = graph_node.Node.apply(self, (self.forward, self.backward), *self._linked(given))
         else:
             with (
                 program.compiled(self.programs, self.modules, lambda: self.objects),

@@ -23,6 +23,7 @@ from . import (
     attribute_owners,
     attribute_placeholders,
     captured_objects,
+    contents,
     deferred_scalars,
     host_tensor_writes,
     reachable_modules,
@@ -119,6 +120,11 @@ class Guard:
         if not self.elements:
             return True
         return _same(list(map(_element, self.attribute.tensors(value, self.watched))), self.elements)
+
+    def holds_with(self, read: contents.Contents) -> bool:
+        """Whether the attribute is as it was read as long as some contents are the same."""
+        is_one = self.content is None and not self.elements and self.version is None
+        return is_one and read.include(self.attribute.held)
 
     def is_traced(self) -> bool:
         """Whether its value has tensors that JAX differentiates."""

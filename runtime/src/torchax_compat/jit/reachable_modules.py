@@ -16,9 +16,8 @@ import torch
 from torchax.tensor import Tensor
 
 from ..adapters.torch_internals import DisableTorchFunction
+from . import contents
 
-#: Of longer lists, only the first items are searched for modules.
-_MOST_ITEMS = 1000
 #: Types that are not searched for modules.
 _WITHOUT_MODULES = {bool, int, float, str, type(None), type, types.ModuleType, types.BuiltinFunctionType}
 _WITHOUT_MODULES |= {Tensor, torch.Tensor, torch.dtype, torch.device}
@@ -39,12 +38,16 @@ def modules_of(function: Callable[..., Any], leaves: Any) -> Any:
     return modules_and_tensors(function, leaves)[0]
 
 
-def modules_and_tensors(function: Callable[..., Any] | None, leaves: Any) -> Any:
+def modules_and_tensors(
+    function: Callable[..., Any] | None, leaves: Any, read: contents.Contents | None = None
+) -> Any:
     """The modules that a function can access, and the trainable tensors that belong to none of them.
 
     Such tensors are globals, or attributes of other objects, such as the temperature of an agent.
+    What the search reads is added to `read`, with all attributes of the modules.
     """
     found, tensors, seen = {}, {}, set()
+    read = read or contents.Contents()
 
     def visit(value: Any, depth: int) -> None:
         if type(value) is Tensor:
@@ -55,11 +58,13 @@ def modules_and_tensors(function: Callable[..., Any] | None, leaves: Any) -> Any
         seen.add(id(value))
         if isinstance(value, torch.nn.Module):
             found[id(value)] = value
+            read.module(value)
             for module in value._modules.values():
                 visit(module, depth)
             kind: Any = type(value)
-            if not kind.__module__.startswith("torch.nn."):
+            if not contents.is_of_torch(value):
                 for names_, name in _named_by(kind):
+                    read.name(names_, name)
                     visit(names_.get(name), 0)
                 held = vars(value)
                 for name in held.keys() - INTERNAL:
@@ -71,8 +76,10 @@ def modules_and_tensors(function: Callable[..., Any] | None, leaves: Any) -> Any
             if value.__globals__.get("__name__", "").partition(".")[0] not in _LIBRARIES:
                 for name in names(value.__code__):
                     if name in value.__globals__:
+                        read.name(value.__globals__, name)
                         visit(value.__globals__[name], depth)
             for cell in value.__closure__ or ():
+                read.cell(cell)
                 with contextlib.suppress(ValueError):
                     visit(cell.cell_contents, depth)
         elif isinstance(value, functools.partial):
@@ -83,16 +90,19 @@ def modules_and_tensors(function: Callable[..., Any] | None, leaves: Any) -> Any
         elif isinstance(value, (torch.utils.data.Dataset, torch.utils.data.DataLoader)):
             return
         elif isinstance(value, (list, tuple, set)):
-            for item in itertools.islice(value, _MOST_ITEMS):
+            read.items(value)
+            for item in itertools.islice(value, contents.MOST_ITEMS):
                 visit(item, depth)
         elif isinstance(value, dict):
-            for item in itertools.islice(dict.values(value), _MOST_ITEMS):
+            read.values(value)
+            for item in itertools.islice(dict.values(value), contents.MOST_ITEMS):
                 visit(item, depth)
         elif (
             depth
             and hasattr(value, "__dict__")
             and not isinstance(value, (type, types.ModuleType, torch.Tensor))
         ):
+            read.values(vars(value))
             for item in list(vars(value).values()):
                 visit(item, depth - 1)
             # methods
@@ -165,7 +175,8 @@ def _named_by(cls: Any) -> Any:
             if isinstance(value, types.FunctionType):
                 waiting.append(value)
             elif any(
-                isinstance(one, (torch.nn.Module, Tensor)) for one in itertools.islice(items, _MOST_ITEMS)
+                isinstance(one, (torch.nn.Module, Tensor))
+                for one in itertools.islice(items, contents.MOST_ITEMS)
             ):
                 found[id(held), name] = held, name
     return tuple(found.values())

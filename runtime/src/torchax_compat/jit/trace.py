@@ -24,6 +24,7 @@ from . import (
     attribute_owners,
     attributes,
     captured_objects,
+    contents,
     deferred_scalars,
     random_states,
     tensor_objects,
@@ -259,7 +260,7 @@ def identity(leaf: Any) -> Any:
 
 def _settings(module: torch.nn.Module) -> Any:
     """All settings of one of torch's own modules, such as a loss that is created for each epoch."""
-    if not type(module).__module__.startswith("torch.nn."):
+    if not contents.is_of_torch(module):
         return None
     found: list[Any] = [type(module)]
     for name, value in vars(module).items():

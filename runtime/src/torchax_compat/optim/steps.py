@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import types
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import jax
@@ -15,8 +16,8 @@ import torchax
 from torchax.tensor import Tensor
 
 from ..autograd import deferred_step
-from ..jit import compiler_settings, trace
-from ..tensor import arrays, deferral
+from ..jit import compiler_settings, contents, trace
+from ..tensor import array_groups, arrays, deferral
 from . import step_counts
 
 #: Optimizers that give the same results compiled: `RAdam` subtracts large numbers, others compare steps.
@@ -65,6 +66,7 @@ def compile_step(optimizer: torch.optim.Optimizer) -> torch.optim.Optimizer:
     plain, plain_zero_grad = optimizer.step, optimizer.zero_grad
     versions: dict[Any, Any] = {}
     latest: dict[Any, Any] = {}
+    known: list[_Held] = []  # what the optimizer held at the latest step
     looked_at: list[Any] = []  # the state in which it was tried to share the step count
     changing: set[Any] = {(number, "lr", None) for number in range(len(optimizer.param_groups))}
     ways = list(_WAYS)
@@ -80,26 +82,26 @@ def compile_step(optimizer: torch.optim.Optimizer) -> torch.optim.Optimizer:
         hooks = self._optimizer_step_pre_hooks or self._optimizer_step_post_hooks
         if closure is not None or hooks or not arrays.computes_on_torchax(parameters):
             return plain(closure)
-        entries = [self.state.get(p) for p in parameters]
-        is_first = None in entries
+        if not (known and known[0].is_of(self, parameters)):
+            known[:] = [_Held(self, parameters)]
+        held = known[0]
         numbers = _numbers(self.param_groups)
         changing.update(place for place, value in numbers.items() if latest.get(place, value) != value)
         changing.update(place for place in numbers if place[1] == "lr")
         latest.update(numbers)
         while ways and len(versions) <= (trace.MOST_VERSIONS if ways[1:] else MOST_RATES):
             given = ways[0](changing)
-            update = _Update(self, plain, parameters, entries, numbers, given)
-            if not is_first and not any(one is self.state for one in looked_at):
+            if not held.is_first and not any(one is self.state for one in looked_at):
                 looked_at[:] = [self.state]  # `load_state_dict` makes it anew
-                if update.share_count():
-                    update = _Update(self, plain, parameters, entries, numbers, given)
+                held.share_count()
+            update = _Update(self, plain, held, numbers, given)
             try:
                 if update.key in versions and deferred_step.takes(update):
                     return None
                 return _step(update, versions)
             except Exception as error:
                 versions.clear()
-                if is_first:
+                if held.is_first:
                     break  # a state that cannot be created while tracing
                 if not isinstance(error, _NOT_TRACEABLE):
                     raise
@@ -146,6 +148,71 @@ def _with_numbers(group: Any, number: Any, numbers: Any) -> Any:
     return entries
 
 
+class _Held:
+    """Some parameters of an optimizer, and what it keeps for them."""
+
+    def __init__(self, optimizer: torch.optim.Optimizer, parameters: list[torch.Tensor]) -> None:
+        self.parameters, self._whole = array_groups.ArrayGroup(parameters), optimizer.state
+        self.ids = tuple(map(id, parameters))
+        self.entries = [optimizer.state.get(p) for p in parameters]
+        self.is_first = None in self.entries
+        self._read = contents.Contents()
+        self._read.values(optimizer.state)
+        for entry in self.entries:
+            self._read.values(entry or {})
+        self._read.keep()
+        self._groups = {} if self.is_first else _groups_of(self.entries)
+
+    def is_of(self, optimizer: torch.optim.Optimizer, parameters: list[torch.Tensor]) -> bool:
+        """Whether an optimizer still holds the same for parameters."""
+        if self.is_first or len(parameters) != len(self.ids) or optimizer.state is not self._whole:
+            return False
+        return array_groups.are_same(parameters, self.parameters.tensors) and self._read.are_same()
+
+    def count(self) -> Any:
+        """The step count, if all parameters have the same array for it."""
+        counts = self._groups["step"].get() if "step" in self._groups else ()
+        return counts[0] if counts and array_groups.are_same(counts, itertools.repeat(counts[0])) else None
+
+    def share_count(self) -> None:
+        """Let all parameters have one array for their step count if they are at the same step."""
+        if "step" in self._groups and self.count() is None:
+            values = self._groups["step"].get()
+            if len({one.item() for one in jax.device_get(values)}) == 1:
+                self._groups["step"].put(itertools.repeat(values[0]))
+
+    def arrays(self) -> dict[str, list[Any]]:
+        """The arrays by name, for each parameter."""
+        if self._groups or self.is_first:
+            return {name: group.get() for name, group in self._groups.items()}
+        return _arrays_of(self.entries)
+
+    def put(self, name: str, values: Iterable[Any]) -> None:
+        """Replace the arrays of a name."""
+        if name in self._groups:
+            self._groups[name].put(values)
+            return
+        known = self._whole
+        for p, value in zip(self.parameters.tensors, values, strict=False):
+            entry = known[p]
+            if value is not None and isinstance(entry.get(name), Tensor):
+                arrays.put(entry[name], value)
+            elif value is not None:
+                entry[name] = arrays.tensor(value)
+
+
+def _groups_of(entries: list[dict[str, Any]]) -> dict[str, array_groups.ArrayGroup]:
+    """The tensors of the entries by name; none if some are not on torchax, or not in all entries."""
+    names = entries[0].keys()
+    if any(entry.keys() != names for entry in entries):
+        return {}
+    tensors = {name: [entry[name] for entry in entries] for name in names}
+    tensors = {name: held for name, held in tensors.items() if isinstance(held[0], torch.Tensor)}
+    if not all(type(one) is Tensor for held in tensors.values() for one in held):
+        return {}
+    return {name: array_groups.ArrayGroup(held) for name, held in tensors.items()}
+
+
 class _Update:
     """A step of an optimizer for some parameters, as a function of arrays.
 
@@ -153,16 +220,10 @@ class _Update:
     """
 
     def __init__(
-        self,
-        optimizer: torch.optim.Optimizer,
-        plain: Any,
-        parameters: Any,
-        entries: Any,
-        numbers: Any,
-        changing: Any,
+        self, optimizer: torch.optim.Optimizer, plain: Any, held: _Held, numbers: Any, changing: Any
     ) -> None:
-        self._optimizer, self._plain = optimizer, plain
-        self.parameters, self._entries = parameters, entries
+        self._optimizer, self._plain, self._held = optimizer, plain, held
+        self.parameters = held.parameters.tensors
         self._places = sorted(changing, key=str)
         others = tuple(
             (number, name, *map(trace.identity, value if isinstance(value, tuple) else (value,)))
@@ -170,39 +231,20 @@ class _Update:
             for name, value in {**group, **_with_numbers(group, number, dict.fromkeys(changing))}.items()
             if name != "params"
         )
-        count = self._count()
+        count = held.count()
         self._has_count = count is not None
-        self.key = (id(optimizer), tuple(map(id, parameters)), tuple(self._places), others, self._has_count)
-        kind = np.float64 if any(p.dtype == torch.float64 for p in parameters[:1]) else np.float32
+        self.key = (id(optimizer), held.ids, tuple(self._places), others, self._has_count)
+        kind = np.float64 if any(p.dtype == torch.float64 for p in self.parameters[:1]) else np.float32
         self.numbers = [kind(numbers[p] or (NEARLY_NOTHING if p[1] == "lr" else 0)) for p in self._places]
         self.numbers += [count] if self._has_count else []
 
-    def _counts(self) -> Any:
-        """The step count of each parameter; none where they are not all on torchax."""
-        counts = [entry.get("step") if entry else None for entry in self._entries]
-        return counts if all(type(one) is Tensor for one in counts) else []
-
-    def _count(self) -> Any:
-        """The step count, if all parameters have the same array for it."""
-        counts = list(map(arrays.array_of, self._counts()))
-        return counts[0] if counts and all(one is counts[0] for one in counts) else None
-
-    def share_count(self) -> bool:
-        """Let all parameters have one array for their step count if they are at the same step."""
-        counts = self._counts()
-        if self._has_count or not counts:
-            return False
-        values = list(map(arrays.array_of, counts))
-        are_equal = len({one.item() for one in jax.device_get(values)}) == 1
-        for one in counts if are_equal else ():
-            arrays.put(one, values[0])
-        return are_equal
+    def values(self) -> list[Any]:
+        """The arrays of the parameters."""
+        return self._held.parameters.get()
 
     def state(self) -> dict[str, list[Any]]:
         """The arrays of the optimizer by name, for each parameter; a step count that all have is a number."""
-        if None in self._entries:
-            return {}
-        found = _arrays_of(self._entries)
+        found = self._held.arrays()
         if self._has_count:
             del found["step"]
         return found
@@ -247,29 +289,18 @@ class _Update:
     def leave(self, values: Any, state: Any) -> None:
         """Take the new values and the new state."""
         found, count = state
-        for p, value in zip(self.parameters, values, strict=True):
-            arrays.put(p, value)
-        known = self._optimizer.state
-        entries = [known[p] for p in self.parameters] if None in self._entries else self._entries
-        for entry in entries if self._has_count else ():
-            arrays.put(entry["step"], count)
-        for name, arrays_ in found.items():
-            for entry, array in zip(entries, arrays_, strict=True):
-                tensor = entry.get(name)
-                if array is None:
-                    continue
-                if isinstance(tensor, Tensor):
-                    arrays.put(tensor, array)
-                else:
-                    entry[name] = arrays.tensor(array)
+        self._held.parameters.put(values)
+        if self._has_count:
+            self._held.put("step", itertools.repeat(count))
+        for name, made in found.items():
+            self._held.put(name, made)
 
 
 def _step(update: _Update, versions: Any) -> None:
     if update.key not in versions:
         versions[update.key] = compiler_settings.Jitted(update.compute)
     gradients = [p.grad.jax() for p in update.parameters]
-    values = [p.jax() for p in update.parameters]
-    update.leave(*versions[update.key](values, gradients, update.state(), update.numbers))
+    update.leave(*versions[update.key](update.values(), gradients, update.state(), update.numbers))
 
 
 def _arrays_of(entries: list[dict[str, Any]]) -> dict[str, list[Any]]:

@@ -9,7 +9,7 @@ computes what was recorded.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator, Sequence, Set
 from typing import Any, Protocol
 
 import torch
@@ -51,6 +51,8 @@ gradients: dict[int, tuple[torch.Tensor, Tensor]] = {}
 
 #: How often PyTorch may have got gradients or hooks, which recorded passes do not know.
 changes = 0
+#: The `id`s of tensors of which PyTorch had no gradient, and `changes` at that time.
+_without: tuple[frozenset[int], int] = frozenset(), 0
 
 
 def note_change() -> None:
@@ -100,7 +102,7 @@ def hand_over() -> None:
     """Give PyTorch the gradients that it does not have, for its own backward pass."""
     settle()
     kept = list(gradients.values())
-    hide(gradients)
+    hide(gradients.keys())
     note_change()
     with DisableTorchFunction():
         for tensor, gradient in kept:
@@ -108,18 +110,32 @@ def hand_over() -> None:
             tensor_gradient.__set__(tensor, gradient)
 
 
-def without_gradient(tensors: Any) -> bool:
+def without_gradient(tensors: Sequence[torch.Tensor]) -> bool:
     """Whether PyTorch has no gradient of any of the tensors."""
+    global _without
     get = tensor_gradient.__get__
     with DisableTorchFunction():
-        return all(get(tensor) is None for tensor in tensors)
+        if not all(get(tensor) is None for tensor in tensors):
+            return False
+    _without = frozenset(map(id, tensors)), changes
+    return True
 
 
 def with_gradients(tensors: list[torch.Tensor]) -> list[torch.Tensor]:
     """Those of the tensors that have a gradient."""
+    if gradients and all(map(gradients.__contains__, map(id, tensors))):
+        return tensors
     get = tensor_gradient.__get__
     with DisableTorchFunction():
         return [one for one in tensors if id(one) in gradients or get(one) is not None]
+
+
+def gradients_of(tensors: list[torch.Tensor]) -> list[torch.Tensor]:
+    """The gradients of those of the tensors that have one."""
+    found = list(map(gradients.get, map(id, tensors)))
+    if None in found:
+        return [one.grad for one in tensors if one.grad is not None]
+    return [pair[1] for pair in found if pair is not None]
 
 
 def show(shown: dict[int, tuple[torch.Tensor, Tensor]]) -> None:
@@ -128,16 +144,22 @@ def show(shown: dict[int, tuple[torch.Tensor, Tensor]]) -> None:
     gradients = {**gradients, **shown} if gradients else shown
 
 
-def hide(ids: Collection[int]) -> None:
+def hide(ids: Set[int]) -> None:
     """Let tensors with these `id`s have the gradients that PyTorch has."""
     global gradients
-    if gradients:
+    if gradients and gradients.keys() <= ids:
+        gradients = {}
+    elif gradients:
         gradients = {one: pair for one, pair in gradients.items() if one not in ids}
 
 
 def drop(tensors: list[torch.Tensor]) -> None:
     """Set the gradients of tensors to None."""
-    hide(set(map(id, tensors)))
+    ids = set(map(id, tensors))
+    hide(ids)
+    known, since = _without
+    if since == changes and ids <= known:
+        return
     get, set_ = tensor_gradient.__get__, tensor_gradient.__set__
     with DisableTorchFunction():  # torch would call it for each gradient
         for one in tensors:
@@ -173,7 +195,7 @@ def _gradient(tensor: torch.Tensor) -> Any:
 def _set_gradient(tensor: torch.Tensor, value: Any) -> None:
     """`tensor.grad = value`."""
     if id(tensor) in gradients:
-        hide((id(tensor),))
+        hide({id(tensor)})
     if value is not None:
         vars(value)["is_given"] = True
         note_change()

@@ -46,7 +46,7 @@ def norm(values: Any, norm_type: Any) -> Any:
 )
 def _clip_all(parameters: Any, max_norm: Any, total_norm: Any, foreach: Any = None) -> Any:
     parameters = [parameters] if isinstance(parameters, torch.Tensor) else list(parameters)
-    gradients = [p.grad for p in parameters if p.grad is not None]
+    gradients = deferral.gradients_of(parameters)
     if deferral.current is not None and deferral.current.clip(gradients, float(max_norm), total_norm):
         return None
     if not _can_be_compiled([*gradients, total_norm]):

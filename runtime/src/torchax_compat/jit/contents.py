@@ -1,0 +1,98 @@
+"""What a search over objects has read, to find out whether a second one would find the same."""
+
+from __future__ import annotations
+
+import itertools
+import operator
+import types
+from collections.abc import Collection
+from typing import Any
+
+import torch
+from torch.utils.hooks import RemovableHandle
+
+#: Of longer lists, only the first items are searched.
+MOST_ITEMS = 1000
+#: The attributes of a module that hold its parts.
+_PARTS = ("_parameters", "_buffers", "_modules")
+
+
+class Contents:
+    """The contents of objects: attributes, items, global names, and variables of closures."""
+
+    def __init__(self) -> None:
+        self._mappings: dict[int, dict[Any, Any]] = {}
+        self._sequences: list[Collection[Any]] = []
+        self._names: list[str] = []
+        self._named: list[dict[str, Any]] = []
+        self._cells: list[types.CellType] = []
+        self._kept: list[Any] = []
+        #: Whether they can be compared at each call.
+        self.are_few = True
+
+    def module(self, module: torch.nn.Module) -> None:
+        """Add what computations of a module depend on, except for settings of torch's own modules.
+
+        These are the parameters, buffers, submodules and hooks, whether it trains, and attributes of classes
+        that torch does not have.
+        """
+        held = vars(module)
+        if is_of_torch(module):
+            self.name(held, "training")
+        else:
+            self.values(held)
+        for name in _PARTS:
+            self.values(held[name])
+
+    def values(self, mapping: dict[Any, Any]) -> None:
+        """Add the values of a dictionary."""
+        self._mappings[id(mapping)] = mapping
+        self.are_few = self.are_few and len(mapping) <= MOST_ITEMS
+
+    def items(self, sequence: Collection[Any]) -> None:
+        """Add the items of a list, tuple or set."""
+        self._sequences.append(sequence)
+        self.are_few = self.are_few and len(sequence) <= MOST_ITEMS
+
+    def name(self, names: dict[str, Any], name: str) -> None:
+        """Add the value of a name, such as that of a global."""
+        self._named.append(names)
+        self._names.append(name)
+
+    def cell(self, cell: types.CellType) -> None:
+        """Add a variable of a closure."""
+        self._cells.append(cell)
+
+    def keep(self) -> None:
+        """Keep what there is now, to compare with it later."""
+        self._kept = self._now()
+
+    def are_same(self) -> bool:
+        """Whether all is the same objects as when it was kept."""
+        now = self._now()
+        return len(now) == len(self._kept) and all(map(operator.is_, now, self._kept))
+
+    def include(self, mapping: dict[Any, Any]) -> bool:
+        """Whether the values of a dictionary were added."""
+        return id(mapping) in self._mappings
+
+    def _now(self) -> list[Any]:
+        chain = itertools.chain.from_iterable
+        found = list(chain(map(dict.values, self._mappings.values())))
+        found += chain(self._sequences)
+        found += map(dict.get, self._named, self._names)
+        found += map(_content, self._cells)
+        found.append(RemovableHandle.next_id)  # of the next hook
+        return found
+
+
+def is_of_torch(module: torch.nn.Module) -> bool:
+    """Whether the class of a module is one of torch's own."""
+    return type(module).__module__.startswith("torch.nn.")
+
+
+def _content(cell: types.CellType) -> Any:
+    try:
+        return cell.cell_contents
+    except ValueError:  # it has none yet
+        return Contents

@@ -1,0 +1,219 @@
+"""A call that is like the one before is not analyzed again, and one that differs in anything is."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+from torchax_compat import compile_optimizer, differentiable
+from torchax_compat.jit import reachable_modules
+
+STEPS, CHANGED_AT = 10, 7
+TOLERANCE = 1e-4
+
+
+class Net(nn.Module):
+    """A model with what a program may change."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8), nn.Tanh(), nn.Linear(8, 2))
+        self.others = [nn.Linear(2, 2)]
+        self.register_buffer("offset", torch.full((2,), 0.25))
+        self.scale = 1.0
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = self.layers(x) * self.scale + self.offset
+        for other in self.others:
+            x = other(x)
+        return x
+
+
+class Loop:
+    """A training loop, on the host with PyTorch or on torchax."""
+
+    def __init__(self, device: str) -> None:
+        torch.manual_seed(0)
+        self.net, self.device, self.weight, self.rows = Net().to(device), device, 1.0, 6
+        self.net.others[0].to(device)
+        parameters = [*self.net.parameters(), *self.net.others[0].parameters()]
+        self.optimizer = compile_optimizer(torch.optim.SGD(parameters, lr=0.1, momentum=0.9))
+        self.context: Callable[[], Any] = contextlib.nullcontext
+        weight_of = lambda: self.weight  # noqa: E731 # a closure of the loss
+
+        def compute_loss(net: nn.Module, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+            return nn.functional.mse_loss(net(x), y) * weight_of()
+
+        self.compute_loss = differentiable(compute_loss) if device == "jax" else compute_loss
+
+    def linear(self, *sizes: int) -> nn.Linear:
+        generator = torch.Generator().manual_seed(5)
+        made = nn.Linear(*sizes)
+        for p in made.parameters():
+            p.data.copy_(torch.rand(p.shape, generator=generator))
+        return made.to(self.device)
+
+    def run(self, change: Callable[[Loop], None]) -> list[float]:
+        generator = torch.Generator().manual_seed(1)
+        losses = []
+        for step in range(STEPS):
+            if step == CHANGED_AT:
+                change(self)
+            x = torch.randn(self.rows, 4, generator=generator).to(self.device)
+            y = torch.randn(self.rows, 2, generator=generator).to(self.device)
+            self.optimizer.zero_grad()
+            with self.context():
+                loss = self.compute_loss(self.net, x, y)
+            loss.backward()
+            self.optimizer.step()
+            losses.append(loss.item())
+        return losses
+
+
+def nothing(_loop: Loop) -> None:
+    pass
+
+
+def assigned_module(loop: Loop) -> None:
+    loop.net.layers[3] = loop.linear(8, 2)
+
+
+def module_in_the_dictionary(loop: Loop) -> None:
+    loop.net.layers._modules["2"] = nn.ReLU()
+
+
+def other_activation(loop: Loop) -> None:
+    loop.net.layers[2] = nn.ReLU()
+
+
+def removed_module(loop: Loop) -> None:
+    del loop.net.layers[2]
+
+
+def assigned_parameter(loop: Loop) -> None:
+    loop.net.layers[3].weight = loop.linear(8, 2).weight
+
+
+def parameter_in_the_dictionary(loop: Loop) -> None:
+    loop.net.layers[3]._parameters["weight"] = loop.linear(8, 2).weight
+
+
+def frozen_parameter(loop: Loop) -> None:
+    loop.net.layers[0].weight.requires_grad_(requires_grad=False)
+
+
+def frozen_module(loop: Loop) -> None:
+    loop.net.layers[0].requires_grad_(requires_grad=False)
+
+
+def evaluation(loop: Loop) -> None:
+    loop.net.eval()
+
+
+def evaluation_of_one(loop: Loop) -> None:
+    loop.net.layers[1].training = False
+
+
+def forward_hook(loop: Loop) -> None:
+    loop.net.layers[3].register_forward_hook(lambda _module, _args, out: out * 2)
+
+
+def assigned_number(loop: Loop) -> None:
+    loop.net.scale = 0.5
+
+
+def number_in_the_dictionary(loop: Loop) -> None:
+    vars(loop.net)["scale"] = 0.5
+
+
+def setting_of_torch(loop: Loop) -> None:
+    loop.net.layers[1].momentum = 0.5
+    loop.net.layers[1].eps = 0.1
+
+
+def appended_module(loop: Loop) -> None:
+    loop.net.others.append(loop.linear(2, 2))
+
+
+def replaced_buffer(loop: Loop) -> None:
+    loop.net.offset = torch.full((2,), -0.5).to(loop.device)
+
+
+def buffer_in_the_dictionary(loop: Loop) -> None:
+    loop.net._buffers["offset"] = torch.full((2,), -0.5).to(loop.device)
+
+
+def variable_of_the_closure(loop: Loop) -> None:
+    loop.weight = 3.0
+
+
+def other_shape(loop: Loop) -> None:
+    loop.rows = 5
+
+
+def autocast(loop: Loop) -> None:
+    device = "jax" if loop.device == "jax" else "cpu"
+    loop.context = lambda: torch.autocast(device, dtype=torch.bfloat16)
+
+
+CHANGES = [
+    *(
+        nothing,
+        assigned_module,
+        other_activation,
+        module_in_the_dictionary,
+        removed_module,
+        assigned_parameter,
+    ),
+    *(parameter_in_the_dictionary, frozen_parameter, frozen_module, evaluation, evaluation_of_one),
+    *(forward_hook, assigned_number, number_in_the_dictionary, setting_of_torch, appended_module),
+    *(replaced_buffer, buffer_in_the_dictionary, variable_of_the_closure, other_shape, autocast),
+]
+
+
+@pytest.mark.parametrize("change", CHANGES, ids=lambda change: change.__name__)
+def test_a_change_between_calls_is_noticed(change: Callable[[Loop], None]) -> None:
+    tolerance = 2e-2 if change is autocast else TOLERANCE
+    expected = Loop("cpu").run(change)
+    assert Loop("jax").run(change) == pytest.approx(expected, rel=tolerance)
+    if change is not nothing:
+        assert Loop("cpu").run(nothing) != pytest.approx(expected, rel=TOLERANCE)
+
+
+def searches(monkeypatch: pytest.MonkeyPatch, loop: Loop, change: Callable[[Loop], None]) -> int:
+    """How many calls searched for modules."""
+    calls = []
+    search = reachable_modules.modules_and_tensors
+    monkeypatch.setattr(
+        reachable_modules, "modules_and_tensors", lambda *args: (calls.append(1), search(*args))[1]
+    )
+    loop.run(change)
+    return len(calls)
+
+
+def test_calls_that_are_alike_search_for_modules_only_at_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert searches(monkeypatch, Loop("jax"), nothing) == 4
+
+
+def test_a_call_that_differs_searches_once_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert searches(monkeypatch, Loop("jax"), frozen_parameter) > 4
+
+
+def test_functions_whose_calls_never_repeat_are_not_compared_for_long(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    loop = Loop("jax")
+    steps = iter(range(100))
+    before = type(loop.optimizer).zero_grad
+
+    def zero_grad() -> None:
+        vars(loop.net)["note"] = object()  # another one at each step, which the loss does not read
+        next(steps)
+        before(loop.optimizer)
+
+    loop.optimizer.zero_grad = zero_grad  # type: ignore[method-assign]
+    assert searches(monkeypatch, loop, nothing) == STEPS

@@ -31,9 +31,15 @@ class Started(NamedTuple):
 
     folder: str
     script: str
+    #: With the number of processes that are started, and the number of this one.
     arguments: tuple[str, ...]
     #: What starts the processes, and what each of them calls then.
     spawns: tuple[str, str] = ("", "")
+
+    def command(self, process: int, processes: int) -> list[str]:
+        """The script and its arguments."""
+        arguments = [one.format(process=process, processes=processes) for one in self.arguments]
+        return [self.script, *arguments]
 
 
 WAYS = {
@@ -49,6 +55,7 @@ WAYS = {
     ),
     "env": Started("distributed_env", "main.py", ()),
     "metrics": Started("distributed_metrics", "main.py", ()),
+    "nodes": Started("distributed_nodes", "main.py", ("--nodes={processes}", "--node={process}")),
 }
 
 
@@ -74,8 +81,11 @@ def _of_processes(way: Started, count: int, hosts: int, folder: Path) -> list[st
     shutil.copytree(PROGRAMS / way.folder / "before", folder)
     script = folder / way.script
     script.write_text(script.read_text().replace(*way.spawns))
-    command = ["-m", "tpulint.verify.reference", way.script, *way.arguments]
-    processes = [_process(folder, command, **one) for one in _group(count, hosts)]
+    reference = ["-m", "tpulint.verify.reference"]
+    processes = [
+        _process(folder, [*reference, *way.command(rank, count)], **one)
+        for rank, one in enumerate(_group(count, hosts))
+    ]
     return [_OF_OTHERS.sub("", process.communicate(timeout=100)[0]) for process in processes]
 
 
@@ -90,16 +100,15 @@ def _group(size: int, hosts: int) -> list[dict[str, str]]:
 
 def _of_devices(way: Started, count: int) -> str:
     """What the fixed program prints as one process."""
-    command = [way.script, *way.arguments]
-    process = _process(PROGRAMS / way.folder / "after", command, XLA_FLAGS=_devices(count))
+    process = _process(PROGRAMS / way.folder / "after", way.command(0, 1), XLA_FLAGS=_devices(count))
     return _printed(count, process)[0]
 
 
 def _of_hosts(way: Started, count: int, *, by_torchrun: bool) -> list[str]:
     """What the fixed program prints as two processes, each of which has half of the devices."""
     processes = []
-    for variables in _group(2, 2):
-        command = [way.script, *way.arguments]
+    for process, variables in enumerate(_group(2, 2)):
+        command = way.command(process, 2)
         if by_torchrun:
             address, port, size, rank, _ = variables.values()
             options = f"--nnodes={size} --node_rank={rank} --master_addr={address} --master_port={port}"
@@ -140,7 +149,7 @@ def test_fixed_program_on_devices_prints_what_rank_0_of_processes_prints(
     assert len(expected[0].splitlines()) >= 5
 
 
-@pytest.mark.parametrize("name", ["torchrun", "env", "metrics"])
+@pytest.mark.parametrize("name", ["torchrun", "env", "metrics", "nodes"])
 def test_fixed_program_on_two_hosts_prints_what_the_first_ranks_of_hosts_print(
     name: str, tmp_path: Path
 ) -> None:

@@ -29,7 +29,7 @@ def main(request: str, answer: str) -> None:
     except BaseException as error:  # run.py may raise anything
         found["broken"] = f"run.py raises {type(error).__name__}: {error}"
     else:
-        sys.path.insert(0, asked["folder"])
+        sys.path[:0] = [asked["folder"], asked["standins"]]
         with _warnings(found["warnings"]):
             try:
                 found["value"] = plain(_executed(asked, run))
@@ -40,6 +40,8 @@ def main(request: str, answer: str) -> None:
 
 def _executed(asked: dict[str, Any], run: dict[str, Any]) -> Any:
     """What a side gives: the result of its call, the lines that it prints, or the expected result."""
+    if "prepare" in run:
+        run["prepare"]()
     if asked["side"] == "expected":
         return run["expected"](*_inputs(run))
     path = Path(asked["folder"]) / asked["main"]

@@ -15,8 +15,13 @@ from typing import Any
 
 import numpy as np
 
+<<<<<<< HEAD
 from tpulint.evidence.environments import ENVIRONMENTS, Environment
 from tpulint.fixture import Case
+=======
+from tpulint.evidence.environments import FOLDER, Environment
+from tpulint.fixture import Case, strip_wants
+>>>>>>> cb68e3ca (rules: TensorFlow for GPUs and former TPUs (TF101 to TF111))
 from tpulint.verify.conduct import laid_out, main_file
 from tpulint.verify.recipe import Recipe, execute
 from tpulint.verify.result import State
@@ -25,7 +30,11 @@ from tpulint.verify.values import Array, Group, Opaque, Scalar, Tolerance, Value
 _DRIVER = Path(__file__).with_name("driver.py")
 _CLAIM = re.compile(r"(?P<word>equal|differs)|(?P<kind>raises|warns) (?P<type>\w+)(?:: (?P<pattern>.*))?")
 _SETTINGS = {
+<<<<<<< HEAD
     "call", "claim", "environment", "expected", "fixed_in", "inputs", "module", "not_executed", "program",
+=======
+    "call", "claim", "environment", "expected", "inputs", "module", "not_executed", "prepare", "program",
+>>>>>>> cb68e3ca (rules: TensorFlow for GPUs and former TPUs (TF101 to TF111))
     "stand_in", "tolerance", "variables",
 }  # fmt: skip
 _NUMBER = re.compile(r"(?<![\w.])[-+]?(?:\d+\.\d*|\.\d+)(?:[eE][-+]?\d+)?(?![\w.]*\w)")
@@ -124,7 +133,9 @@ class _Sides:
         folder = laid_out(self.case, texts, self.folder / side)
         request, answer = self.folder / f"{side}.json", self.folder / f"{side}-answer.json"
         main = main_file(self.case, Recipe(module=str(self.run.get("module", ""))))
+        standins = str(self.case.folder.parents[1] / FOLDER)
         asked = {"run": str(self.case.run), "folder": str(folder), "main": main, "side": side}
+        asked["standins"] = standins
         request.write_text(json.dumps(asked), "utf-8")
         kept = {name: text for name, text in os.environ.items() if not name.startswith(_USER_VARIABLES)}
         own = {name: str(value) for name, value in self.run.get("variables", {}).items()}
@@ -157,7 +168,7 @@ def _judged(sides: _Sides, run: Mapping[str, Any], fixed: Mapping[str, str]) -> 
     assert claim is not None
     tolerance = Tolerance(**run.get("tolerance", {}))
     note = str(run.get("stand_in", ""))
-    before = sides.ran("before", sides.case.before)
+    before = sides.ran("before", {path: strip_wants(text) for path, text in sides.case.before.items()})
     after = sides.ran("after", fixed) if fixed != dict(sides.case.before) else None
     due = sides.ran("expected", {}) if "expected" in run else None
     if due is not None and due.error is not None:

@@ -13,6 +13,9 @@ from pathlib import Path
 from tpulint.digest import digest
 from tpulint.evidence.lock import versions
 
+FOLDER = "environments"
+"""The folder of the pins, and of what cases put in place of hardware, below the fixtures."""
+
 
 @dataclass(frozen=True, slots=True)
 class Environment:
@@ -45,11 +48,14 @@ class Environment:
         """What outcomes depend on: the pinned packages, or the versions that are installed here."""
         if self.packages:
             return ", ".join(f"{name} {versions()[name]}" for name in ("python", *self.packages))
-        return (fixtures / "environments" / f"{self.name}.txt").read_text("utf-8")
+        return (fixtures / FOLDER / f"{self.name}.txt").read_text("utf-8")
 
     def seal(self, fixtures: Path) -> str:
-        """A digest of the pins and variables."""
-        return digest(self.pins(fixtures), *(part for pair in self.variables.items() for part in pair))
+        """A digest of the pins and variables, and of what stands in for hardware."""
+        standins = [path.read_bytes() for path in sorted((fixtures / FOLDER).glob("*.py"))]
+        return digest(
+            self.pins(fixtures), *(part for pair in self.variables.items() for part in pair), *standins
+        )
 
 
 _JAX = ("jax", "jaxlib", "numpy")

@@ -149,6 +149,15 @@ class Names(Namespace):
         """Whether the file has a call whose callee ends in a name."""
         return bool(self._module.index.calls.get(name))
 
+    def calls_of(self, names: Collection[str]) -> Iterator[tuple[ast.Call, Scope]]:
+        """The file's calls of functions or classes with these qualified names, each with its scope."""
+        for last in {name.rpartition(".")[2] for name in names}:
+            for call, scope in self._module.index.calls.get(last, ()):
+                if isinstance(call, ast.Call):
+                    qualified = self._module.names.qualified(call.func, scope)
+                    if qualified is not None and self._module.project.resolve(qualified) in names:
+                        yield call, scope
+
     def options(self, node: ast.expr, callee: str) -> dict[str, ast.expr]:
         """The items of a dictionary, by their keys, if the file unpacks a dictionary for a callee.
 

@@ -36,6 +36,17 @@ def test_summary_line_counts_the_fixable_findings(
     assert expected == statistics.summary([make(fix=fix) for fix in fixes], PLAIN)
 
 
+def test_summary_says_how_many_files_were_not_analyzed_and_why(make: Make) -> None:
+    found = [
+        make(path="a.py", code="TPU000"),
+        make(path="b.py", code="TPU003"),
+        make(path="c.py", code="TPU003"),
+        make(path="d.py"),
+    ]
+    why = "1 with a syntax error, 2 for a framework that does not run on TPU"
+    assert f"Not analyzed: 3 files ({why})" == statistics.summary(found, PLAIN).splitlines()[-1]
+
+
 def test_statistics_count_by_rule_and_mark_the_fixable(make: Make) -> None:
     findings = [make(), make(fix=SAFE)] + [make(code="TPU101", fix=SAFE)] * 10 + [make(code="TPU401")]
     expected = [

@@ -15,13 +15,8 @@ from typing import Any
 
 import numpy as np
 
-<<<<<<< HEAD
-from tpulint.evidence.environments import ENVIRONMENTS, Environment
-from tpulint.fixture import Case
-=======
-from tpulint.evidence.environments import FOLDER, Environment
+from tpulint.evidence.environments import ENVIRONMENTS, FOLDER, Environment
 from tpulint.fixture import Case, strip_wants
->>>>>>> cb68e3ca (rules: TensorFlow for GPUs and former TPUs (TF101 to TF111))
 from tpulint.verify.conduct import laid_out, main_file
 from tpulint.verify.recipe import Recipe, execute
 from tpulint.verify.result import State
@@ -30,12 +25,8 @@ from tpulint.verify.values import Array, Group, Opaque, Scalar, Tolerance, Value
 _DRIVER = Path(__file__).with_name("driver.py")
 _CLAIM = re.compile(r"(?P<word>equal|differs)|(?P<kind>raises|warns) (?P<type>\w+)(?:: (?P<pattern>.*))?")
 _SETTINGS = {
-<<<<<<< HEAD
-    "call", "claim", "environment", "expected", "fixed_in", "inputs", "module", "not_executed", "program",
-=======
-    "call", "claim", "environment", "expected", "inputs", "module", "not_executed", "prepare", "program",
->>>>>>> cb68e3ca (rules: TensorFlow for GPUs and former TPUs (TF101 to TF111))
-    "stand_in", "tolerance", "variables",
+    "call", "claim", "environment", "expected", "fixed_in", "inputs", "module", "not_executed", "prepare",
+    "program", "stand_in", "tolerance", "variables",
 }  # fmt: skip
 _NUMBER = re.compile(r"(?<![\w.])[-+]?(?:\d+\.\d*|\.\d+)(?:[eE][-+]?\d+)?(?![\w.]*\w)")
 _USER_VARIABLES = ("JAX_", "XLA_", "TF_", "PJRT_", "TPU_", "TORCH_", "PYTHON")

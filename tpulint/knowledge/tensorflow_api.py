@@ -32,6 +32,16 @@ SEVERAL_HOSTS = frozenset(
 )
 STRATEGIES = TPU_STRATEGIES | GPU_STRATEGIES | SEVERAL_HOSTS | {ONE_DEVICE}
 
+#: Classes and functions that create a model of Keras.
+MODELS = frozenset(
+    f"{root}.{name}"
+    for root in ("keras", "tensorflow.keras")
+    for name in (
+        *("Model", "Sequential", "models.Model", "models.Sequential"),
+        *("models.load_model", "models.clone_model"),
+    )
+)
+
 #: A device string that names a GPU, such as `/GPU:0` or `/job:localhost/device:gpu:1`.
 _GPU = re.compile(r"(.*/)?(device:)?gpu(:[\d*]+)?\Z", re.IGNORECASE)
 

@@ -12,6 +12,11 @@ from tpulint.report.paths import shown
 from tpulint.settings import UNANALYZED
 
 _SHOWN = Applicability.DISPLAY
+_WHY_NOT_ANALYZED = {
+    "TPU000": "with a syntax error",
+    "TPU002": "over the time limit",
+    "TPU003": "for a framework that does not run on TPU",
+}
 LEGEND = "[*] all have a safe fix, [-] some have a fix, [ ] none has a fix\n"
 
 
@@ -51,7 +56,24 @@ def _mark(row: Mapping[str, object]) -> str:
 
 
 def summary(findings: Sequence[Finding], paint: Paint) -> str:
-    """The closing line of a report."""
+    """The closing lines of a report: what was found, and how many files were not analyzed."""
+    return _found(findings, paint) + _not_analyzed(findings, paint)
+
+
+def _not_analyzed(findings: Sequence[Finding], paint: Paint) -> str:
+    """How many files were not analyzed, and why; "" if all were."""
+    counts = {
+        why: len({finding.path for finding in findings if finding.code == code})
+        for code, why in _WHY_NOT_ANALYZED.items()
+    }
+    total = sum(counts.values())
+    if not total:
+        return ""
+    reasons = ", ".join(f"{number} {why}" for why, number in counts.items() if number)
+    return paint.warn(f"Not analyzed: {_count(total, 'file')} ({reasons})") + "\n"
+
+
+def _found(findings: Sequence[Finding], paint: Paint) -> str:
     if not findings:
         return paint.good("No findings") + "\n"
     files = len({finding.path for finding in findings})

@@ -99,7 +99,7 @@ def _fix(call: ast.Call, short: str, ctx: Context) -> Fix | None:
         f"{_in(head, INITIALIZE)}({resolver})",
     ]
     edits = [
-        ctx.rewrite.insert_before(statement, "\n".join(lines)),
+        ctx.rewrite.insert_before(statement, ctx.rewrite.lines(statement, *lines)),
         ctx.rewrite.replace(call, f"{head}.distribute.TPUStrategy({resolver})"),
     ]
     title = f"replace `{short}` with `TPUStrategy`"

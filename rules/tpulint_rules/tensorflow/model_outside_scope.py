@@ -32,7 +32,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from tpulint.knowledge.tensorflow_api import STRATEGIES
+from tpulint.knowledge.tensorflow_api import MODELS, STRATEGIES
 from tpulint.rules_api import Applicability, Context, Finding, Fix, Rule
 from tpulint.rules_api.syntax import is_name
 
@@ -44,12 +44,6 @@ rule = Rule(
 )
 
 _LAST = frozenset(name.rpartition(".")[2] for name in STRATEGIES)
-_MODELS = frozenset(
-    {
-        *("keras.Model", "keras.Sequential", "keras.models.Model", "keras.models.Sequential"),
-        *("keras.models.load_model", "keras.models.clone_model"),
-    }
-)
 _PREPARING = frozenset({"add", "build", "compile", "summary"})
 
 
@@ -79,8 +73,8 @@ def _model(statement: ast.stmt, ctx: Context) -> str | None:
 
 
 def _creates(call: ast.Call, ctx: Context) -> bool:
-    name = (ctx.names.qualified(call.func) or "").removeprefix("tensorflow.")
-    return name in _MODELS or name.startswith("keras.applications.")
+    name = ctx.names.qualified(call.func) or ""
+    return name in MODELS or name.removeprefix("tensorflow.").startswith("keras.applications.")
 
 
 def _returns_model(call: ast.Call, ctx: Context) -> bool:

@@ -38,6 +38,16 @@ MEMORY = frozenset(
 )
 
 
+#: Packages with kernels for GPUs, and modules of JAX for them.
+GPU_KERNELS = frozenset(
+    {
+        *("cupy", "cutlass", "jax_triton", "mosaic_gpu", "numba", "nvidia", "pycuda", "pynvml"),
+        *("transformer_engine", "triton", "warp"),
+    }
+)
+PALLAS_ON_GPU = ("jax.experimental.pallas.mosaic_gpu", "jax.experimental.pallas.triton")
+
+
 def is_gpu(text: str | None) -> bool:
     """Whether a platform, or a list of platforms such as `cuda,cpu`, needs a GPU or prefers it to a TPU."""
     names = {name.strip().lower() for name in (text or "").split(",")}

@@ -87,6 +87,7 @@ NAMES = {
     "jax.lib.xla_extension": Outdated(f"{_GONE}; `jax.extend` has what is left of it"),
     "jax.linear_util": Outdated(_GONE, "jax.extend.linear_util"),
     "jax.abstract_arrays": Outdated(_GONE),
+    "jax.abstract_arrays.ShapedArray": Outdated(_GONE, "jax.core.ShapedArray"),
     "jax.config.config": Outdated(_GONE, "jax.config"),
     "jax.random.KeyArray": Outdated(_GONE, "jax.Array"),
     "jax.random.PRNGKeyArray": Outdated(_GONE, "jax.Array"),
@@ -173,6 +174,12 @@ NAMES = {
     "torchax.tensor.j2t_dtype": _torchax("torchax.ops.mappings.j2t_dtype"),
     "torchax.tensor.move_to_device": _torchax(),
     "torch_xla2": Outdated("is the old name of torchax", "torchax", exact=False),
+}
+
+#: Functions of `jax.ops` that are methods of `x.at[i]` now.
+INDEXED = {
+    **{f"jax.ops.index_{name}": name for name in ("add", "max", "min", "mul")},
+    "jax.ops.index_update": "set",
 }
 
 #: Modules that `import jax` does not load.

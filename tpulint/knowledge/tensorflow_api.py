@@ -148,6 +148,10 @@ NAMES: dict[str, tuple[str, str]] = {
         "no longer exists",
         f"{_KERAS}.mixed_precision.global_policy",
     ),
+    f"{_KERAS}.mixed_precision.experimental.LossScaleOptimizer": (
+        "no longer exists; the policy `mixed_bfloat16` needs no scaling of the loss",
+        "",
+    ),
     f"{_KERAS}.mixed_precision.experimental": ("no longer exists", f"{_KERAS}.mixed_precision"),
     f"{_KERAS}.layers.experimental.preprocessing": ("no longer exists in Keras 3", f"{_KERAS}.layers"),
     f"{_KERAS}.layers.CuDNNGRU": ("no longer exists", f"{_KERAS}.layers.GRU"),

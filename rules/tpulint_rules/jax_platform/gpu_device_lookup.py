@@ -28,8 +28,8 @@ CPU.
 - The fix is safe if the program does not catch the error: it removes the argument.
 - The fix is unsafe in a `try` statement that catches the error: the fixed code no longer raises.
 - The fix is unsafe if the platform is computed: it passes `None` instead of a GPU platform.
-- If the program only asks whether there are GPUs, as in `if jax.devices("gpu"):`, the fix lists the devices
-  other than the CPU, and is unsafe.
+- If the program asks whether there are GPUs, as in `if jax.devices("gpu"):`, the fix lists the devices other
+  than the CPU, and is unsafe.
 
 ## Without a fix
 
@@ -120,13 +120,36 @@ def _fix(
 
 def _asks(call: ast.Call, ctx: Context) -> bool:
     """Whether the code only asks whether there are such devices."""
-    outer = ctx.parent(call)
+    if _is_tested(call, ctx):
+        return True
+    statement = ctx.statement(call)
+    match statement:
+        case ast.Return(value=value) if value is call:
+            return ctx.devices.is_caught(call)
+        case ast.Assign(targets=[ast.Name(id=name)], value=value) if value is call:
+            return any(_is_tested(use, ctx) for use in ctx.names.loads(name))
+    return False
+
+
+def _is_tested(node: ast.expr, ctx: Context) -> bool:
+    """Whether the expression is a condition, or is counted in one."""
+    outer = ctx.parent(node)
     match outer:
-        case ast.Call() if call in outer.args:
-            return ctx.names.qualified(outer.func) in _ASKING
+        case ast.Call() if node in outer.args and ctx.names.qualified(outer.func) in _ASKING:
+            return _is_condition(outer, ctx)
         case ast.If(test=test) | ast.IfExp(test=test) | ast.While(test=test):
-            return test is call
+            return test is node
         case ast.UnaryOp(op=ast.Not()):
+            return True
+    return False
+
+
+def _is_condition(count: ast.expr, ctx: Context) -> bool:
+    """Whether a number is a condition, or is compared with another one, as in `len(gpus) > 0`."""
+    match ctx.parent(count):
+        case ast.Compare(left=left, comparators=[other]):
+            return left is count and isinstance(other, ast.Constant)
+        case ast.If() | ast.IfExp() | ast.UnaryOp() | ast.BoolOp() | ast.Return():
             return True
     return False
 

@@ -8,7 +8,11 @@ platform (`gpu`, `cuda` or `rocm`).
 A device is an item of `jax.devices()` or `jax.local_devices()`, or a parameter with the annotation
 `jax.Device`.
 
-The rule does not report a comparison if the same function also compares with `tpu`.
+The rule does not report a comparison in these cases:
+
+- The function also compares with `tpu`.
+- The condition, or another one of the same `if`, compares with `cpu`, so that what is left is a TPU.
+- The program refuses to run on a GPU.
 
 ## Why it matters on TPU
 
@@ -19,7 +23,12 @@ Usually, the program then continues on the CPU, or says that there is no acceler
 
 The fix compares with `"cpu"` instead, which is true for a GPU and for a TPU.
 The fix is unsafe: the code that depends on the comparison then runs on a TPU, too.
-Look for code in it that only works on a GPU, such as a Pallas kernel for Triton.
+Look for code in it that only works on a GPU.
+
+## Without a fix
+
+In a file that imports kernels for GPUs, such as those of Triton, the comparison has no fix, because it may
+guard the kernels.
 """
 
 from __future__ import annotations
@@ -27,7 +36,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from tpulint.knowledge.jax_platform import GPUS
+from tpulint.knowledge.jax_platform import GPU_KERNELS, GPUS, PALLAS_ON_GPU
 from tpulint.rules_api import Applicability, Context, Finding, Fix, FunctionNode, Rule
 from tpulint.rules_api.syntax import parameters
 
@@ -62,12 +71,16 @@ def check(node: ast.Constant, ctx: Context) -> Iterator[Finding]:
     names = _names(right)
     if not names <= GPUS or (listed is not None and listed.elts[0] is not node):
         return
-    if not _is_platform(left, ctx) or _knows_tpu(ctx):
-        return
     operator = _OPERATORS.get(type(compare.ops[0]))
-    if operator is None:
+    if operator is None or not _is_platform(left, ctx) or _knows_tpu(ctx):
         return
-    fix = _fix(compare, f"{ctx.text(left)} {operator} {ctx.rewrite.quoted('cpu', node)}", ctx)
+    if _asks_for_cpu(compare, ctx) or (operator == "!=" and _is_refused(compare, ctx)):
+        return
+    fix = (
+        None
+        if _has_kernels(ctx)
+        else _fix(compare, f"{ctx.text(left)} {operator} {ctx.rewrite.quoted('cpu', node)}", ctx)
+    )
     message = f"`{ctx.text(compare)}` does not hold on a TPU, whose platform is `tpu`"
     if operator == "==":
         message = f"`{ctx.text(compare)}` holds on a TPU, as on the CPU, since its platform is `tpu`"
@@ -153,6 +166,43 @@ def _knows_tpu(ctx: Context) -> bool:
     function = ctx.scope.function
     tree = function.node if function is not None else ctx.tree
     return any(isinstance(one, ast.Constant) and one.value == "tpu" for one in ast.walk(tree))
+
+
+def _has_kernels(ctx: Context) -> bool:
+    """Whether the file uses kernels for GPUs, which the comparison may guard."""
+    return any(
+        name.partition(".")[0] in GPU_KERNELS or name.startswith(PALLAS_ON_GPU)
+        for name in ctx.program.file_imports
+    )
+
+
+def _asks_for_cpu(compare: ast.Compare, ctx: Context) -> bool:
+    """Whether the same condition, or another one of the same `if`, compares with the CPU.
+
+    What is left is then a TPU.
+    """
+    tests: list[ast.AST] = []
+    for outer in ctx.ancestors(compare):
+        if isinstance(outer, ast.BoolOp):
+            tests.append(outer)
+        elif isinstance(outer, ast.If):
+            while len(outer.orelse) == 1 and isinstance(outer.orelse[0], ast.If):
+                outer = outer.orelse[0]
+                tests.append(outer.test)
+            break
+        elif isinstance(outer, ast.stmt):
+            break
+    return any(
+        isinstance(part, ast.Constant) and part.value == "cpu" for test in tests for part in ast.walk(test)
+    )
+
+
+def _is_refused(compare: ast.Compare, ctx: Context) -> bool:
+    """Whether the code that is reached on a GPU only raises, since it does not support GPUs."""
+    outer = ctx.parent(compare)
+    while isinstance(outer, ast.BoolOp):
+        outer = ctx.parent(outer)
+    return isinstance(outer, ast.If) and isinstance(outer.body[-1], ast.Raise)
 
 
 def _fix(compare: ast.Compare, code: str, ctx: Context) -> Fix:

@@ -75,11 +75,14 @@ def mapping(call: ast.Call, ctx: Context) -> Iterator[Finding]:
 
 @rule.on(ast.Constant, named=OPTIONS)
 def option(node: ast.Constant, ctx: Context) -> Iterator[Finding]:
-    call = ctx.parent(node)
+    outer = ctx.parent(node)
+    call = ctx.parent(outer) if isinstance(outer, ast.keyword) else outer
     if not isinstance(call, ast.Call) or ctx.names.qualified(call.func) not in _UPDATES:
         return
-    if len(call.args) == 2 and call.args[0] is node:
-        yield from _checked(str(node.value), call.args[1], ctx)
+    words = {word.arg: word.value for word in call.keywords}
+    given = dict(zip(("name", "val"), call.args, strict=False)) | words
+    if given.get("name") is node and "val" in given:
+        yield from _checked(str(node.value), given["val"], ctx)
 
 
 def _checked(name: str, value: ast.expr, ctx: Context) -> Iterator[Finding]:

@@ -8,6 +8,8 @@ Reports these strategies of `tf.distribute`, in files without a `TPUStrategy`:
 - `OneDeviceStrategy` with a GPU;
 - `MultiWorkerMirroredStrategy` and `ParameterServerStrategy`.
 
+The rule also reports imports of `horovod.tensorflow` and `horovod.keras`.
+
 ## Why it matters on TPU
 
 These strategies do not use TPUs.
@@ -31,6 +33,10 @@ The rule has no fix with the setting `keep-gpu`.
 Strategies for several hosts have no fix.
 All hosts of a TPU slice run one program with one `TPUStrategy`, without `TF_CONFIG` and without parameter
 servers.
+
+Horovod has no fix.
+Remove its calls, and divide the work with a `TPUStrategy`: `hvd.size()` is `strategy.num_replicas_in_sync`,
+and `hvd.DistributedOptimizer(optimizer)` is `optimizer`.
 """
 
 from __future__ import annotations
@@ -57,6 +63,7 @@ rule = Rule(
     fix=Applicability.UNSAFE,
 )
 
+_HOROVOD = "`horovod` does not use TPUs; all cores of a host are used by one `tf.distribute.TPUStrategy`"
 _NAMES = GPU_STRATEGIES | SEVERAL_HOSTS | {ONE_DEVICE}
 
 
@@ -76,6 +83,22 @@ def strategy(call: ast.Call, ctx: Context) -> Iterator[Finding]:
         return
     message = f"`{short}` does not use TPUs, and computes on the CPU of a TPU host"
     yield ctx.finding(call, message, _fix(call, short, ctx))
+
+
+@rule.on(ast.Import, where=lambda node: any(map(_is_horovod, (alias.name for alias in node.names))))
+def imported(node: ast.Import, ctx: Context) -> Iterator[Finding]:
+    if not ctx.names.is_optional_import(node):
+        yield ctx.finding(node, _HOROVOD)
+
+
+@rule.on(ast.ImportFrom, where=lambda node: _is_horovod(node.module or ""))
+def imported_from(node: ast.ImportFrom, ctx: Context) -> Iterator[Finding]:
+    if not ctx.names.is_optional_import(node):
+        yield ctx.finding(node, _HOROVOD)
+
+
+def _is_horovod(name: str) -> bool:
+    return name.startswith(("horovod.keras", "horovod.tensorflow"))
 
 
 def _fix(call: ast.Call, short: str, ctx: Context) -> Fix | None:

@@ -41,6 +41,7 @@ from collections.abc import Iterator
 
 from tpulint.knowledge.tensorflow_api import HOST_OPERATIONS, STRATEGIES
 from tpulint.rules_api import Applicability, Context, Finding, Rule, Scope
+from tpulint.rules_api.syntax import dotted
 
 rule = Rule(
     "TF109",
@@ -89,7 +90,11 @@ def _compiled(ctx: Context) -> list[Scope]:
     if any(ctx.names.calls_of(STRATEGIES)):
         for call, at in ctx.calls("run"):
             passed = at.names.called_function(call.args[0]) if call.args else None
-            if passed is not None and isinstance(call.func, ast.Attribute):
+            if (
+                passed is not None
+                and isinstance(call.func, ast.Attribute)
+                and _is_strategy(call.func.value, at)
+            ):
                 found.append(passed)
     for function in found:  # which grows
         inner = ctx.at(function)
@@ -98,6 +103,14 @@ def _compiled(ctx: Context) -> list[Scope]:
             if called is not None and called not in found:
                 found.append(called)
     return found
+
+
+def _is_strategy(owner: ast.expr, ctx: Context) -> bool:
+    """Whether an expression is a distribution strategy, by its value or by its name."""
+    values = ctx.names.assigned_values(owner)
+    if any(isinstance(one, ast.Call) and ctx.names.qualified(one.func) in STRATEGIES for one in values):
+        return True
+    return (dotted(owner) or "").rpartition(".")[2].endswith("strategy")
 
 
 def _is_decorated(function: ast.FunctionDef, ctx: Context) -> bool:

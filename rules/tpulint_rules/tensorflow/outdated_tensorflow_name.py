@@ -50,6 +50,8 @@ rule = Rule(
 )
 
 _LAST = frozenset(name.rpartition(".")[2] for name in NAMES)
+#: Modules of which only the names in the table are known to exist elsewhere.
+_MODULES = frozenset({"tensorflow.keras.mixed_precision.experimental"})
 _INEXACT = ("legacy", "CuDNN")
 
 
@@ -69,9 +71,13 @@ def name(node: ast.Attribute, ctx: Context) -> Iterator[Finding]:
         return  # its import is reported
     what, new = NAMES[qualified]
     fix = None
-    if new.startswith(f"{origin}."):
+    is_module = isinstance(outer, ast.Attribute) and qualified in _MODULES
+    if new.startswith(f"{origin}.") and not is_module:
         code = f"{ctx.text(root)}{new.removeprefix(origin)}"
-        fix = _fix(ctx.text(node), code, [ctx.rewrite.replace(node, code)], ctx)
+        edits: list[Change] = [ctx.rewrite.replace(node, code)]
+        if isinstance(outer, ast.Call) and outer.func is node:
+            edits += ctx.rewrite.without_keywords(outer, {"loss_scale"})
+        fix = _fix(ctx.text(node), code, edits, ctx)
     yield ctx.finding(node, f"`{_short(qualified)}` {what}", fix)
 
 

@@ -4,8 +4,8 @@
 
 Reports:
 
-- `tf.distribute.cluster_resolver.TPUClusterResolver()` without the name of a TPU;
-- the environment variable `COLAB_TPU_ADDR`;
+- `tf.distribute.cluster_resolver.TPUClusterResolver()`, and its method `connect()`, without the name of a TPU;
+- the environment variable `COLAB_TPU_ADDR`, in files that import TensorFlow;
 - `tf.config.experimental_connect_to_host(resolver.master())`.
 
 ## Why it matters on TPU
@@ -47,6 +47,7 @@ rule = Rule(
     fix=Applicability.UNSAFE,
 )
 
+_MESSAGE = '`TPUClusterResolver` needs the name of a TPU; one that is attached to the host is `"local"`'
 _VARIABLE = "COLAB_TPU_ADDR"
 _READERS = frozenset({"os.environ.get", "os.getenv"})
 
@@ -64,8 +65,15 @@ def resolver(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     else:
         return
     fix = ctx.rewrite.fix('pass `tpu="local"`', edit, applicability=Applicability.UNSAFE)
-    message = '`TPUClusterResolver` needs the name of a TPU; one that is attached to the host is `"local"`'
-    yield ctx.finding(call, message, fix)
+    yield ctx.finding(call, _MESSAGE, fix)
+
+
+@rule.on(ast.Call, named={"connect"})
+def connect(call: ast.Call, ctx: Context) -> Iterator[Finding]:
+    if ctx.names.qualified(call.func) == f"{RESOLVER}.connect" and not (call.args or call.keywords):
+        edit = ctx.rewrite.add_argument(call, 'tpu="local"')
+        fix = ctx.rewrite.fix('pass `tpu="local"`', edit, applicability=Applicability.UNSAFE)
+        yield ctx.finding(call, _MESSAGE, fix)
 
 
 @rule.on(ast.Call, named={"experimental_connect_to_host"})
@@ -84,6 +92,8 @@ def connected(call: ast.Call, ctx: Context) -> Iterator[Finding]:
 
 @rule.on(ast.Constant, named={_VARIABLE})
 def variable(node: ast.Constant, ctx: Context) -> Iterator[Finding]:
+    if not any(name.partition(".")[0] == "tensorflow" for name in ctx.program.file_imports):
+        return  # torch_xla has other ways to find a TPU
     outer = ctx.parent(node)
     message = f"nothing sets the environment variable `{_VARIABLE}` where the TPU is attached to the host"
     edits: list[Change] = []

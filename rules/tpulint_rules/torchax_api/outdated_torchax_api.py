@@ -62,6 +62,9 @@ The following fixes are safe:
 
 The following fixes are unsafe, because the new code does not behave exactly like the old code:
 
+- The fix replaces `jax.ops.index_update(x, i, v)` with `x.at[i].set(v)`. `index_add`, `index_max`, `index_min` and
+  `index_mul` are replaced in the same way.
+  If `x` is a NumPy array, write `jnp.asarray(x)` instead.
 - The fix replaces `torch_xla2` with `torchax`.
   The fixed code raises if `torchax` has a function of `torch_xla2` in another module or under another name.
 - The fix replaces `JAX_PLATFORM` with `JAX_PLATFORMS`, which JAX reads.
@@ -100,6 +103,7 @@ from collections.abc import Iterator
 
 from tpulint.knowledge.outdated_api import (
     APART,
+    INDEXED,
     KEYWORDS,
     NAMES,
     NEEDED,
@@ -182,7 +186,25 @@ def name(node: ast.Attribute, ctx: Context) -> Iterator[Finding]:
     if what.instead and reachable:
         edits = _use(node, what, ctx)
         fix = _replaced(node, root, origin, what, edits, ctx) if edits is not None else None
+    elif qualified in INDEXED:
+        fix = _indexed(node, INDEXED[qualified], ctx)
     yield ctx.finding(node, _message(found[0], what, fix), fix)
+
+
+def _indexed(node: ast.Attribute, method: str, ctx: Context) -> Fix | None:
+    """The fix that writes `x.at[i].set(v)` instead of `index_update(x, i, v)`; None for other calls."""
+    call = ctx.parent(node)
+    match call:
+        case ast.Call(func=function, args=[array, index, value], keywords=[]) if function is node:
+            is_index = (
+                isinstance(index, ast.Subscript) and ctx.names.qualified(index.value) == "jax.ops.index"
+            )
+            text = ctx.text(index.slice if is_index else index)  # type: ignore[attr-defined]
+            code = f"{ctx.rewrite.operand(array)}.at[{text}].{method}({ctx.text(value)})"
+            title = f"use `.at[...].{method}(...)`"
+            edit = ctx.rewrite.replace(call, code)
+            return ctx.rewrite.fix(title, edit, applicability=Applicability.UNSAFE)
+    return None
 
 
 def _message(name: str, what: Outdated, fix: Fix | None) -> str:

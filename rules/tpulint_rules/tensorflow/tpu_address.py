@@ -4,7 +4,7 @@
 
 Reports:
 
-- `tf.distribute.cluster_resolver.TPUClusterResolver()`, and its method `connect()`, without the name of a TPU;
+- `tf.distribute.cluster_resolver.TPUClusterResolver()` without the name of a TPU, and its method `connect()`;
 - the environment variable `COLAB_TPU_ADDR`, in files that import TensorFlow;
 - `tf.config.experimental_connect_to_host(resolver.master())`.
 

@@ -62,8 +62,8 @@ The following fixes are safe:
 
 The following fixes are unsafe, because the new code does not behave exactly like the old code:
 
-- The fix replaces `jax.ops.index_update(x, i, v)` with `x.at[i].set(v)`. `index_add`, `index_max`, `index_min` and
-  `index_mul` are replaced in the same way.
+- The fix replaces `jax.ops.index_update(x, i, v)` with `x.at[i].set(v)`, and `index_add`, `index_max`,
+  `index_min` and `index_mul` in the same way.
   If `x` is a NumPy array, write `jnp.asarray(x)` instead.
 - The fix replaces `torch_xla2` with `torchax`.
   The fixed code raises if `torchax` has a function of `torch_xla2` in another module or under another name.

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from tpulint.model.names.scopes import Scope
 from tpulint.model.project.keeping import OF_TORCH, is_of_torch, keeps_state
+from tpulint.model.training.keras import creates_model
 from tpulint.model.values.arrays import dtype_of_array
 from tpulint.model.values.branches import Selection, is_selectable, selections
 from tpulint.model.values.kinds import Instance, Kind
@@ -100,6 +101,13 @@ class Types(Namespace):
         )
         made = (names.qualified(call.func, at) for call, at in calls if isinstance(call, ast.Call))
         return any(is_of_torch(project.resolve(name)) for name in made if name is not None)
+
+    def is_new_keras_model(self, call: ast.Call) -> bool:
+        """Whether the call creates a model of Keras, itself or in a function of the file.
+
+        What the same block compiles with a loss or an optimizer is one, too, in a file that imports Keras.
+        """
+        return creates_model(self._module, call, self.scope)
 
     # values that have to be read
 

@@ -5,6 +5,8 @@
 Reports `dataset.batch(n)` without `drop_remainder=True`, in files with a distribution strategy.
 The data set has to come from `tf.data`, as far as the file says.
 
+Batches of one sample, and those after `repeat()`, are not reported.
+
 ## Why it matters on TPU
 
 XLA compiles a program for the shapes of its inputs.
@@ -57,6 +59,8 @@ def batch(call: ast.Call, ctx: Context) -> Iterator[Finding]:
         return
     if not any(ctx.names.calls_of(STRATEGIES)) or not _is_data(call.func.value, ctx):
         return
+    if _is_even(call):
+        return
     fix = None
     if not _EVALUATION.search(_named(call, ctx)):
         edit = ctx.rewrite.add_argument(call, "drop_remainder=True")
@@ -67,6 +71,18 @@ def batch(call: ast.Call, ctx: Context) -> Iterator[Finding]:
         f"the last batch may have fewer than `{size}` samples, so its shape is not static, as XLA needs it"
     )
     yield ctx.finding(call, message, fix)
+
+
+def _is_even(call: ast.Call) -> bool:
+    """Whether all batches have the same size: those of one sample, or of a data set that never ends."""
+    if call.args and isinstance(call.args[0], ast.Constant) and call.args[0].value == 1:
+        return True
+    made: ast.expr = call
+    while isinstance(made, ast.Call) and isinstance(made.func, ast.Attribute):
+        if made.func.attr == "repeat" and not (made.args or made.keywords):
+            return True
+        made = made.func.value
+    return False
 
 
 def _is_data(node: ast.expr, ctx: Context) -> bool:

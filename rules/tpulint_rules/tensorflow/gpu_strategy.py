@@ -30,6 +30,9 @@ The rule has no fix with the setting `keep-gpu`.
 
 ## Without a fix
 
+A second strategy in the same block has no fix: use the first one for both, because each initialization of the
+TPU system deletes the variables on it.
+
 Strategies for several hosts have no fix.
 All hosts of a TPU slice run one program with one `TPUStrategy`, without `TF_CONFIG` and without parameter
 servers.
@@ -82,7 +85,7 @@ def strategy(call: ast.Call, ctx: Context) -> Iterator[Finding]:
         yield ctx.finding(call, message)
         return
     message = f"`{short}` does not use TPUs, and computes on the CPU of a TPU host"
-    yield ctx.finding(call, message, _fix(call, short, ctx))
+    yield ctx.finding(call, message, None if _follows_another(call, ctx) else _fix(call, short, ctx))
 
 
 @rule.on(ast.Import, where=lambda node: any(map(_is_horovod, (alias.name for alias in node.names))))
@@ -99,6 +102,15 @@ def imported_from(node: ast.ImportFrom, ctx: Context) -> Iterator[Finding]:
 
 def _is_horovod(name: str) -> bool:
     return name.startswith(("horovod.keras", "horovod.tensorflow"))
+
+
+def _follows_another(call: ast.Call, ctx: Context) -> bool:
+    """Whether a strategy in the same block comes before, which initializes the TPU system."""
+    statement = ctx.statement(call)
+    return any(
+        other.lineno < call.lineno and ctx.block(ctx.statement(other)) is ctx.block(statement)
+        for other, _ in ctx.names.calls_of(GPU_STRATEGIES)
+    )
 
 
 def _fix(call: ast.Call, short: str, ctx: Context) -> Fix | None:

@@ -2,9 +2,9 @@
 
 ## What it does
 
-Reports a Keras model that is created after a distribution strategy, in the same block, but not under
-`with strategy.scope():`.
-The model may also be created by a function of the file.
+Reports a Keras model that is trained, and is created after a distribution strategy, in the same block, but
+not under `with strategy.scope():`.
+The model may also be created by a function, and is recognized by its call of `compile` then.
 
 ## Why it matters on TPU
 
@@ -32,7 +32,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from tpulint.knowledge.tensorflow_api import MODELS, STRATEGIES
+from tpulint.knowledge.tensorflow_api import STRATEGIES
 from tpulint.rules_api import Applicability, Context, Finding, Fix, Rule
 from tpulint.rules_api.syntax import is_name
 
@@ -44,6 +44,7 @@ rule = Rule(
 )
 
 _LAST = frozenset(name.rpartition(".")[2] for name in STRATEGIES)
+_TRAINING = frozenset({"fit", "train_on_batch", "trainable_variables", "trainable_weights"})
 _PREPARING = frozenset({"add", "build", "compile", "summary"})
 
 
@@ -64,43 +65,32 @@ def strategy(call: ast.Call, ctx: Context) -> Iterator[Finding]:
             yield ctx.finding(made, message, _fix(block, number, name, target.id, ctx))
 
 
+def _trains(use: ast.Name, ctx: Context) -> bool:
+    outer = ctx.parent(use)
+    return isinstance(outer, ast.Attribute) and outer.attr in _TRAINING
+
+
 def _model(statement: ast.stmt, ctx: Context) -> str | None:
-    """The name of the model that a statement creates."""
+    """The name of the model that a statement creates, if it is trained."""
     match statement:
         case ast.Assign(targets=[ast.Name(id=name)], value=ast.Call() as call):
-            return name if _creates(call, ctx) or _returns_model(call, ctx) else None
+            is_trained = any(_trains(use, ctx) for use in ctx.names.loads(name))
+            return name if is_trained and ctx.types.is_new_keras_model(call) else None
     return None
-
-
-def _creates(call: ast.Call, ctx: Context) -> bool:
-    name = ctx.names.qualified(call.func) or ""
-    return name in MODELS or name.removeprefix("tensorflow.").startswith("keras.applications.")
-
-
-def _returns_model(call: ast.Call, ctx: Context) -> bool:
-    """Whether the call is of a function of this file that creates a model, under no strategy."""
-    function = ctx.names.called_function(call.func)
-    if function is None or not isinstance(function.node, ast.FunctionDef):
-        return False
-    inner = ctx.at(function)
-    calls = [node for node in ast.walk(function.node) if isinstance(node, ast.Call)]
-    scopes = any(isinstance(one.func, ast.Attribute) and one.func.attr == "scope" for one in calls)
-    return not scopes and any(_creates(one, inner) for one in calls)
 
 
 def _fix(block: list[ast.stmt], number: int, name: str, strategy: str, ctx: Context) -> Fix | None:
     count = 1
     while number + count < len(block) and _prepares(block[number + count], name):
         count += 1
-    texts = [ctx.text(statement) for statement in block[number : number + count]]
-    margin = ctx.source.margin(block[number])
-    if any('"""' in text or "'''" in text or "\\\n" in text for text in texts):
+    first, last = block[number], block[number + count - 1]
+    text = ctx.source.text[ctx.span(first).start : ctx.span(last).end]
+    margin = ctx.source.margin(first)
+    if '"""' in text or "'''" in text or "\\\n" in text:
         return None
-    lines = [f"with {strategy}.scope():"]
-    for text in texts:
-        rows = [row.removeprefix(margin) for row in text.splitlines()]
-        lines += [f"{ctx.source.indent}{row}" if row else row for row in rows]
-    code = ctx.rewrite.lines(block[number], *lines)
+    rows = [row.removeprefix(margin) for row in text.splitlines()]
+    rows = [f"{margin}{ctx.source.indent}{row}" if row.strip() else "" for row in rows]
+    code = ctx.source.newline.join([f"with {strategy}.scope():", *rows])
     title = f"create the model under `{strategy}.scope()`"
     edit = ctx.rewrite.replace_run(block[number], count, code)
     return ctx.rewrite.fix(title, edit, applicability=Applicability.UNSAFE)

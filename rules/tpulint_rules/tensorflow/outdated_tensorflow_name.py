@@ -10,13 +10,16 @@ Reports names of former versions that programs for GPUs and TPUs use:
 - `tf.keras.mixed_precision.experimental`, `tf.keras.layers.experimental.preprocessing`,
   `tf.keras.layers.CuDNNLSTM`, `tf.keras.layers.CuDNNGRU`, `tf.keras.utils.multi_gpu_model` and
   `tf.keras.optimizers.legacy`;
-- the methods `experimental_run_v2` and `experimental_make_numpy_dataset` of strategies.
+- the methods `experimental_run_v2` and `experimental_make_numpy_dataset` of strategies;
+- the argument `lr` of Keras optimizers, which is `learning_rate` now.
 
 An import inside a `try` statement is not reported.
+`tf.contrib` and `tf.estimator` are reported once in a file.
 
 ## Why it matters on TPU
 
-The names raise `AttributeError` or `ImportError`, except for the deprecated ones, which log a warning:
+The names raise `AttributeError` or `ImportError`, and `lr` raises `ValueError: Argument(s) not recognized`.
+The deprecated names only log a warning:
 `` `tf.distribute.experimental.TPUStrategy` is deprecated, please use the non-experimental symbol
 `tf.distribute.TPUStrategy` instead ``.
 
@@ -50,6 +53,8 @@ rule = Rule(
 )
 
 _LAST = frozenset(name.rpartition(".")[2] for name in NAMES)
+#: Modules that are gone as a whole, which are reported once in a file.
+_DEAD = frozenset({"tensorflow.contrib", "tensorflow.estimator", "tensorflow.compat.v1.estimator"})
 #: Modules of which only the names in the table are known to exist elsewhere.
 _MODULES = frozenset({"tensorflow.keras.mixed_precision.experimental"})
 _INEXACT = ("legacy", "CuDNN")
@@ -70,6 +75,8 @@ def name(node: ast.Attribute, ctx: Context) -> Iterator[Finding]:
     if origin is None or _entry(origin) is not None:
         return  # its import is reported
     what, new = NAMES[qualified]
+    if not new and qualified in _DEAD and not _is_first(node, qualified, ctx):
+        return
     fix = None
     is_module = isinstance(outer, ast.Attribute) and qualified in _MODULES
     if new.startswith(f"{origin}.") and not is_module:
@@ -79,6 +86,15 @@ def name(node: ast.Attribute, ctx: Context) -> Iterator[Finding]:
             edits += ctx.rewrite.without_keywords(outer, {"loss_scale"})
         fix = _fix(ctx.text(node), code, edits, ctx)
     yield ctx.finding(node, f"`{_short(qualified)}` {what}", fix)
+
+
+def _is_first(node: ast.Attribute, qualified: str, ctx: Context) -> bool:
+    """Whether the node is the first use of the name in the file."""
+    found = ctx.names.attributes(node.attr)
+    return node is min(
+        (one for one, scope in found if ctx.at(scope).names.qualified(one) == qualified),
+        key=lambda one: (one.lineno, one.col_offset),
+    )
 
 
 @rule.on(ast.ImportFrom, where=lambda node: (node.module or "").startswith("tensorflow"))
@@ -121,6 +137,16 @@ def method(node: ast.Attribute, ctx: Context) -> Iterator[Finding]:
             f"rename `{node.attr}` to `{new}`", ctx.rewrite.rename(node, new), serves_cuda=True
         )
     yield ctx.finding(node, f"strategies no longer have the method `{node.attr}`", fix)
+
+
+@rule.on(ast.Call, passing={"lr"})
+def learning_rate(call: ast.Call, ctx: Context) -> Iterator[Finding]:
+    name = ctx.names.qualified(call.func) or ""
+    if name.removeprefix("tensorflow.").startswith("keras.optimizers."):
+        word = next(word for word in call.keywords if word.arg == "lr")
+        edit = ctx.rewrite.rename(word, "learning_rate")
+        fix = ctx.rewrite.fix("rename the argument `lr` to `learning_rate`", edit, serves_cuda=True)
+        yield ctx.finding(word.value, "optimizers of Keras 3 no longer accept the argument `lr`", fix)
 
 
 def _entry(qualified: str | None) -> str | None:

@@ -2,9 +2,10 @@
 
 ## What it does
 
-Reports `model.fit(...)` of a Keras model that the same block creates, in a file without a distribution
-strategy.
-The model may also be created by a function of the file.
+Reports `model.fit(...)` of a Keras model that the same block creates, in a file that imports TensorFlow and
+has no distribution strategy.
+The first training in each function is reported.
+The model may also be created by a function, and is recognized by its call of `compile` then.
 
 ## Why it matters on TPU
 
@@ -23,8 +24,10 @@ The rule reports nothing with the setting `keep-gpu`.
 
 ## Without a fix
 
-If the name `tf` means something else in the file, or if the model is created in several places, write the
-strategy by hand.
+- If several functions of the file train a model, create one strategy for all of them by hand, because each
+  initialization of the TPU system deletes the variables on it.
+- If the name `tf` means something else in the file, or if the model is created in several places, write the
+  strategy by hand.
 """
 
 from __future__ import annotations
@@ -32,8 +35,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from tpulint.knowledge.tensorflow_api import CONNECT, INITIALIZE, MODELS, RESOLVER, STRATEGIES
-from tpulint.rules_api import Applicability, Context, Finding, Fix, Rule
+from tpulint.knowledge.tensorflow_api import CONNECT, INITIALIZE, RESOLVER, STRATEGIES
+from tpulint.rules_api import Applicability, Context, Finding, Fix, Rule, Scope
 
 rule = Rule(
     "TF112",
@@ -45,18 +48,36 @@ rule = Rule(
 
 @rule.on(ast.Call, named={"fit"})
 def fit(call: ast.Call, ctx: Context) -> Iterator[Finding]:
-    if not isinstance(call.func, ast.Attribute) or not isinstance(call.func.value, ast.Name):
+    if ctx.program.keeps_cuda or not _uses_tensorflow(ctx) or _has_strategy(ctx):
         return
-    if ctx.program.keeps_cuda or _has_strategy(ctx):
+    found = ctx.once(_trained)
+    model = found.get(call)
+    if model is None:
         return
-    model = call.func.value
-    created = [value for value in ctx.names.assigned_values(model) if _creates(value, ctx)]
-    block = ctx.block(ctx.statement(call))
-    statements = [ctx.statement(value) for value in created]
-    if not statements or any(one not in block for one in statements):
-        return
-    message = f"no strategy uses the TPU, so `{model.id}.fit` trains on the CPU of a TPU host"
-    yield ctx.finding(call, message, _fix(statements[0], ctx) if len(statements) == 1 else None)
+    message = f"no strategy uses the TPU, so `{ctx.text(call.func)}` trains on the CPU of a TPU host"
+    yield ctx.finding(call, message, _fix(model, ctx) if len(found) == 1 else None)
+
+
+def _trained(ctx: Context) -> dict[ast.Call, ast.stmt | None]:
+    """The first training of a new model in each function, with the one statement that creates the model."""
+    found: dict[ast.Call, ast.stmt | None] = {}
+    scopes: list[Scope] = []
+    for call, at in sorted(ctx.calls("fit"), key=lambda one: one[0].lineno):
+        if at.scope not in scopes and isinstance(call.func, ast.Attribute):
+            values = (
+                at.names.assigned_values(call.func.value) if isinstance(call.func.value, ast.Name) else []
+            )
+            made = [one for one in values if isinstance(one, ast.Call) and at.types.is_new_keras_model(one)]
+            statements = [ctx.statement(one) for one in made]
+            if statements and all(one in ctx.block(ctx.statement(call)) for one in statements):
+                scopes.append(at.scope)
+                found[call] = statements[0] if len(statements) == 1 else None
+    return found
+
+
+def _uses_tensorflow(ctx: Context) -> bool:
+    """Whether the file imports TensorFlow; Keras alone may compute with JAX or PyTorch."""
+    return any(name.partition(".")[0] == "tensorflow" for name in ctx.program.file_imports)
 
 
 def _has_strategy(ctx: Context) -> bool:
@@ -65,24 +86,9 @@ def _has_strategy(ctx: Context) -> bool:
     return named or ctx.names.has_call("scope") or any(ctx.names.calls_of(STRATEGIES))
 
 
-def _creates(value: ast.expr, ctx: Context) -> bool:
-    """Whether the value is a new Keras model of TensorFlow."""
-    if not isinstance(value, ast.Call):
-        return False
-    name = ctx.names.qualified(value.func) or ""
-    if name.startswith("tensorflow."):
-        return name in MODELS or name.startswith("tensorflow.keras.applications.")
-    function = ctx.names.called_function(value.func)
-    if function is None or not isinstance(function.node, ast.FunctionDef):
-        return False
-    inner = ctx.at(function)
-    calls = (node for node in ast.walk(function.node) if isinstance(node, ast.Call))
-    return any(inner.names.qualified(one.func) in MODELS for one in calls)
-
-
-def _fix(statement: ast.stmt, ctx: Context) -> Fix | None:
+def _fix(statement: ast.stmt | None, ctx: Context) -> Fix | None:
     imports = ctx.rewrite.imports("import tensorflow as tf")
-    if imports is None:
+    if imports is None or statement is None:
         return None
     resolver, strategy = ctx.rewrite.new_name("resolver"), ctx.rewrite.new_name("strategy")
     lines = [

@@ -183,7 +183,7 @@ INDEXED = {
 }
 
 #: Modules that `import jax` does not load.
-APART = ("jax.experimental.", "jax.extend.")
+APART = ("jax.example_libraries.", "jax.experimental.", "jax.extend.")
 
 #: Keywords that a function no longer takes, by what they are called now.
 KEYWORDS = {

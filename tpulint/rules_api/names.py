@@ -56,6 +56,13 @@ class Names(Namespace):
         """The reads of a name in the file, whatever it means there."""
         return iter(self._module.loads.get(name, ()))
 
+    def loads_after(self, name: str, statement: ast.stmt) -> list[ast.Name]:
+        """The reads of a name below a statement, up to the end of the enclosing function or of the file."""
+        function = self.scope.function
+        end = getattr(function.node, "end_lineno", None) if function is not None else None
+        start, loads = statement.lineno, self._module.loads.get(name, ())
+        return [use for use in loads if start < use.lineno <= (end or use.lineno)]
+
     def attributes(self, name: str) -> Iterator[tuple[ast.Attribute, Scope]]:
         """The file's attributes of this name, of any object, each with its scope."""
         found = self._module.index.taken.get(name, ())

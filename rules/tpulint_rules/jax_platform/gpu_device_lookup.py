@@ -127,7 +127,7 @@ def _asks(call: ast.Call, ctx: Context) -> bool:
         case ast.Return(value=value) if value is call:
             return ctx.devices.is_caught(call)
         case ast.Assign(targets=[ast.Name(id=name)], value=value) if value is call:
-            return any(_is_tested(use, ctx) for use in ctx.names.loads(name))
+            return any(_is_tested(use, ctx) for use in ctx.names.loads_after(name, statement))
     return False
 
 
@@ -149,7 +149,9 @@ def _is_condition(count: ast.expr, ctx: Context) -> bool:
     match ctx.parent(count):
         case ast.Compare(left=left, comparators=[other]):
             return left is count and isinstance(other, ast.Constant)
-        case ast.If() | ast.IfExp() | ast.UnaryOp() | ast.BoolOp() | ast.Return():
+        case ast.If(test=test) | ast.IfExp(test=test):
+            return test is count
+        case ast.UnaryOp() | ast.BoolOp() | ast.Return():
             return True
     return False
 

@@ -69,13 +69,12 @@ def _is_reported(ctx: Context) -> bool:
     return not ctx.program.keeps_cuda and not any(ctx.names.calls_of(TPU_STRATEGIES))
 
 
-def _uses(call: ast.Call, ctx: Context) -> Iterator[ast.Name]:
-    """The reads of the variable that the list is assigned to."""
-    statement = ctx.statement(call)
-    if isinstance(statement, ast.Assign) and isinstance(statement.targets[0], ast.Name):
-        for use in ctx.names.loads(statement.targets[0].id):
-            if use.lineno > statement.lineno:
-                yield use
+def _uses(call: ast.Call, ctx: Context) -> list[ast.Name]:
+    """The reads of the variable that the list is assigned to, after it in the same function."""
+    match ctx.statement(call):
+        case ast.Assign(targets=[ast.Name(id=name)]) as statement:
+            return ctx.names.loads_after(name, statement)
+    return []
 
 
 def _condition(node: ast.expr, ctx: Context) -> ast.AST | None:

@@ -123,6 +123,8 @@ rule = Rule(
 )
 
 _OLD_NAME = "torch_xla2"
+#: The one of the modules that `import jax` does not load whose own import loads what is in it.
+_LOADED = "jax.extend."
 _ENVIRONMENT = Instance("torchax.tensor.Environment")
 _LAST = frozenset(name.rpartition(".")[2] for name in NAMES)
 _READERS = frozenset({"os.environ.get", "os.environ.setdefault", "os.environ.pop", "os.getenv", "os.putenv"})
@@ -253,6 +255,10 @@ def _replaced(
     new = what.instead
     if what.instead.startswith(f"{origin}."):
         new = f"{ctx.text(root)}{what.instead.removeprefix(origin)}"
+        apart = next((one for one in APART if what.instead.startswith(one)), None)
+        if apart is not None and not f"{origin}.".startswith(apart):
+            parts = what.instead.split(".")
+            imports = ctx.rewrite.imports(f"import {'.'.join(parts[: 2 if apart == _LOADED else 3])}")
     else:
         imports = ctx.rewrite.imports(f"import {what.instead.partition('.')[0]}")
     if imports is None:

@@ -37,6 +37,8 @@ def missing_imports(module: ParsedFile, statements: tuple[str, ...], scope: Scop
             missing.append(text)
         elif module.names.qualified(ast.Name(name, ast.Load()), scope) != target:
             return None
+        elif alias.name not in (target, target.rpartition(".")[2], *module.index.inner_imports):
+            missing.append(text)  # `import a` does not load `a.b`
     return missing
 
 

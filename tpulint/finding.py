@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TypeAlias
 
-from tpulint.plan import Import, Rewrite
+from tpulint.plan import Import, Rewrite, TextEdit
 
 
 class Applicability(StrEnum):
@@ -62,10 +62,11 @@ class Edit:
 
 @dataclass(frozen=True, slots=True)
 class Fix:
-    """Rewrites of one file that are applied together or not at all; `title` is a verb phrase.
+    """Changes of one file that are applied together or not at all; `title` is a verb phrase.
 
-    `imports` are those that the rewritten code needs. `serves_cuda` says that the code is right on CUDA
-    after the fix, so that the fix is the same with `--keep-gpu`.
+    `rewrites` are those of Python code, and `edits` those of other files. `imports` are those that the
+    rewritten code needs. `serves_cuda` says that the code is right on CUDA after the fix, so that the fix is
+    the same with `--keep-gpu`.
     """
 
     title: str
@@ -73,6 +74,7 @@ class Fix:
     applicability: Applicability
     imports: tuple[Import, ...] = ()
     serves_cuda: bool = False
+    edits: tuple[TextEdit, ...] = ()
 
 
 #: The edits that a fix makes of its file, by the file's path and the fix.

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from tpulint.project_files.kinds import kind_of
 from tpulint.settings import Settings, load
 
 SINGLE = "before.py"
@@ -40,8 +41,13 @@ class Case:
         return tuple(
             path
             for path in sorted(self.folder.rglob("*"))
-            if path.is_file() and path.suffix not in {".py", ".pyc"}
+            if path.is_file() and path.suffix != ".pyc" and not _is_studied(path)
         )
+
+    @property
+    def has_code(self) -> bool:
+        """Whether the case is about Python code, which can be executed."""
+        return any(path.endswith(".py") for path in self.before)
 
     @property
     def environment(self) -> str:
@@ -91,19 +97,21 @@ def cases(root: Path) -> tuple[Case, ...]:
 
 
 def wants(text: str, path: str = SINGLE) -> tuple[Want, ...]:
-    """The findings that the text's trailing `# want: CODE "regex"` comments ask for."""
+    """The findings that the trailing `# want: CODE "regex"` comments of a file with this path ask for."""
+    comments = _want_comments(text) if path.endswith(".py") else _lines_with_wants(text)
     return tuple(
         Want(path, row, match["code"], (match["pattern"] or "").replace('\\"', '"'))
-        for row, _, comment in _want_comments(text)
+        for row, _, comment in comments
         for match in _items(comment, path, row)
     )
 
 
-def strip_wants(text: str) -> str:
+def strip_wants(text: str, path: str = SINGLE) -> str:
     """The text without its want comments and the blanks before them; every line keeps its number."""
+    comments = _want_comments(text) if path.endswith(".py") else _lines_with_wants(text)
     # Not `splitlines`, which also breaks at form feeds, where a Python line goes on.
     lines = list(io.StringIO(text, newline=""))
-    for row, column, comment in _want_comments(text):
+    for row, column, comment in comments:
         line = lines[row - 1]
         lines[row - 1] = line[:column].rstrip(" \t") + line[column + len(comment) :]
     return "".join(lines)
@@ -121,9 +129,13 @@ def _side(folder: Path, side: str) -> dict[str, str] | None:
     if (single := folder / f"{side}.py").is_file():
         return {SINGLE: read_source(single)}
     if (several := folder / side).is_dir():
-        paths = sorted(several.rglob("*.py"))
+        paths = [path for path in sorted(several.rglob("*")) if path.is_file() and _is_studied(path)]
         return {path.relative_to(several).as_posix(): read_source(path) for path in paths}
     return None
+
+
+def _is_studied(path: Path) -> bool:
+    return path.suffix == ".py" or kind_of(str(path)) is not None
 
 
 def _want_comments(text: str) -> Iterator[tuple[int, int, str]]:
@@ -136,6 +148,13 @@ def _want_comments(text: str) -> Iterator[tuple[int, int, str]]:
     except (tokenize.TokenError, SyntaxError):
         # A case about broken code: what stands before the break still counts.
         return
+
+
+def _lines_with_wants(text: str) -> Iterator[tuple[int, int, str]]:
+    """The same of a file that is not Python, where a number sign in a text does not occur."""
+    for row, line in enumerate(io.StringIO(text, newline=""), 1):
+        if found := re.search(r"#\s*want:.*", line.rstrip("\r\n")):
+            yield row, found.start(), found[0].rstrip()
 
 
 def _items(comment: str, path: str, row: int) -> Iterator[re.Match[str]]:

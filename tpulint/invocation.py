@@ -20,16 +20,21 @@ class UsageError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """The work of one run; false where there is none. `named` are the paths that were given one by one."""
+    """The work of one run; false where there is none.
+
+    `files` are Python, and `project_files` those around the code. `named` are the paths that were given one
+    by one.
+    """
 
     settings: Settings
     files: tuple[Path, ...] = ()
+    project_files: tuple[Path, ...] = ()
     named: frozenset[str] = frozenset()
     stdin: tuple[str, bytes] | None = None
     errors: tuple[FileError, ...] = ()
 
     def __bool__(self) -> bool:
-        return bool(self.files) or self.stdin is not None
+        return bool(self.files or self.project_files) or self.stdin is not None
 
 
 def asked_for(
@@ -82,7 +87,7 @@ def asked_for(
     from tpulint.engine.select import select as selected
 
     selection = selected(given, settings)
-    return Given(settings, selection.files, frozenset(given), None, selection.errors)
+    return Given(settings, selection.files, selection.project_files, frozenset(given), None, selection.errors)
 
 
 def place_asked_for(text: str, paths: tuple[str, ...]) -> tuple[Path, int, Given]:

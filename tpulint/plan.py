@@ -214,5 +214,14 @@ class Import:
     ahead_of: int | None = None
 
 
+@dataclass(frozen=True, slots=True, order=True)
+class TextEdit:
+    """A change of a file that is not Python: the characters from `start` to `end` become other text."""
+
+    start: int
+    end: int
+    text: str
+
+
 #: What a fix is made of.
 Change: TypeAlias = Rewrite | Import

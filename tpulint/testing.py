@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from tpulint.engine import project_files
 from tpulint.engine.cache import Cache, MemoryCache
 from tpulint.engine.change import Change
 from tpulint.engine.desk import Unit
@@ -25,7 +26,17 @@ __all__ = ["Case", "Want", "cases", "findings", "fixed", "rewritten", "unmet"]
 
 def _units(case: Case, files: Mapping[str, str]) -> dict[str, Unit]:
     """The files of a case, as if they lay beside each other in its folder."""
-    return as_units({str(case.folder / relative): text.encode() for relative, text in files.items()})
+    code = {relative: text for relative, text in files.items() if relative.endswith(".py")}
+    return as_units({str(case.folder / relative): text.encode() for relative, text in code.items()})
+
+
+def _others(case: Case, files: Mapping[str, str]) -> dict[str, bytes]:
+    """The files of a case that are not Python."""
+    return {
+        str(case.folder / relative): text.encode()
+        for relative, text in files.items()
+        if not relative.endswith(".py")
+    }
 
 
 def findings(case: Case, *, select: Sequence[str] | None = None) -> list[Finding]:
@@ -36,9 +47,11 @@ def findings(case: Case, *, select: Sequence[str] | None = None) -> list[Finding
     Raises:
         AssertionError: when a file cannot be analysed.
     """
-    found = analyse_units(_units(case, case.before), _selecting(case.settings, select), jobs=1)
-    _none(found.errors)
-    return found.findings
+    settings = _selecting(case.settings, select)
+    found = analyse_units(_units(case, case.before), settings, jobs=1)
+    others = project_files.analyse(_others(case, case.before), settings)
+    _none([*found.errors, *others.errors])
+    return [*found.findings, *others.findings]
 
 
 def _selecting(settings: Settings, select: Sequence[str] | None) -> Settings:
@@ -86,7 +99,7 @@ def fixed(
     Raises:
         AssertionError: when a file cannot be analysed or fixed.
     """
-    before = {relative: strip_wants(text) for relative, text in case.before.items()}
+    before = {relative: strip_wants(text, relative) for relative, text in case.before.items()}
     asked = _selecting(settings or case.settings, select)
     changed = {change.path: change.after for change in _changes(case, asked, unsafe=unsafe, cache=cache)}
     return {relative: changed.get(str(case.folder / relative), text) for relative, text in before.items()}
@@ -104,17 +117,20 @@ def rewritten(case: Case, settings: Settings | None = None) -> Mapping[str, str]
         Path(change.path).relative_to(case.folder).as_posix(): change.after
         for change in _changes(case, settings, unsafe=True)
     }
-    plain = {relative: strip_wants(text) for relative, text in case.before.items()}
+    plain = {relative: strip_wants(text, relative) for relative, text in case.before.items()}
     return plain | changed if changed else case.before
 
 
 def _changes(
     case: Case, settings: Settings | None, *, unsafe: bool, cache: Cache | None = None
 ) -> list[Change]:
-    units = _units(case, {relative: strip_wants(text) for relative, text in case.before.items()})
-    result = fix_units(units, settings or case.settings, jobs=1, cache=cache or MemoryCache(), unsafe=unsafe)
-    _none(result.errors)
-    return result.changes
+    plain = {relative: strip_wants(text, relative) for relative, text in case.before.items()}
+    units = _units(case, plain)
+    settings = settings or case.settings
+    result = fix_units(units, settings, jobs=1, cache=cache or MemoryCache(), unsafe=unsafe)
+    others = project_files.fix(_others(case, plain), settings, unsafe=unsafe)
+    _none([*result.errors, *others.errors])
+    return [*result.changes, *others.changes]
 
 
 def _none(errors: list[FileError]) -> None:

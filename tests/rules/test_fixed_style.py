@@ -23,7 +23,7 @@ IMPORTS_APART = {"missing_torchax_environment/import_puts_tensors_on_device"}
 def _pairs(case: Case) -> Iterator[tuple[str, str, str]]:
     assert case.after is not None
     for relative, text in case.after.items():
-        yield relative, strip_wants(case.before.get(relative, "")), text
+        yield relative, strip_wants(case.before.get(relative, ""), relative), text
 
 
 def _complaints(folder: Path) -> Counter[tuple[str, str]]:

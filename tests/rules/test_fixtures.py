@@ -160,7 +160,7 @@ def test_no_fix_is_safer_than_its_rule_declares(case: Case, examined: Examine) -
 
 @each_case
 def test_fixed_files_equal_those_of_the_case(case: Case, examined: Examine) -> None:
-    before = {path: strip_wants(text) for path, text in case.before.items()}
+    before = {path: strip_wants(text, path) for path, text in case.before.items()}
     assert examined(case).fixed == dict(case.after or before)
 
 

@@ -54,7 +54,7 @@ def check(
     given = given_input(paths, choices, quiet=quiet)
     errors = list(given.errors)
     if show_files:
-        write("".join(f"{file}\n" for file in given.files))
+        write("".join(f"{file}\n" for file in sorted([*given.files, *given.project_files])))
         return finish(errors, CLEAN)
     findings: list[Finding] = []
     if given:
@@ -63,6 +63,13 @@ def check(
         analysis = analyse(given.files, given.settings, jobs=jobs, cache=not no_cache, stdin=given.stdin)
         findings = analysis.findings
         errors += analysis.errors
+        if given.project_files:
+            from tpulint.engine import project_files
+
+            contents, unread = project_files.read(given.project_files)
+            others = project_files.analyse(contents, given.settings)
+            findings = sorted([*findings, *others.findings], key=lambda finding: finding.sort_key)
+            errors += [*unread, *others.errors]
     from tpulint.report.formats import has_edits, render
     from tpulint.report.paint import Paint, paint_for
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,8 @@ from tpulint.finding import Edits, FileError
 
 if TYPE_CHECKING:
     from tpulint.engine.change import Change
+    from tpulint.engine.fix import FixResult
+    from tpulint.invocation import Given
     from tpulint.runtime.vendoring import Copy
 
 
@@ -82,6 +85,9 @@ def fix(
     errors += result.errors
     importing = [] if given.stdin else newly_importing(result.changes)
     declared = [] if vendor else declarations_for(importing, given.settings.root)
+    if given.project_files:
+        result, declared, unread = _with_project_files(result, declared, given, unsafe=unsafe_fixes)
+        errors += unread
     folder = vendoring_folder(importing) if vendor and importing else None
     if folder is not None and not diff:
         _vendored(folder)
@@ -137,6 +143,31 @@ def fix(
             stream,
         )
     return finish(errors, FINDINGS if result.remaining and not exit_zero else CLEAN)
+
+
+def _with_project_files(
+    result: FixResult, declared: list[Change], given: Given, *, unsafe: bool
+) -> tuple[FixResult, list[Change], list[FileError]]:
+    """The result, and the declarations of the runtime, with what fixes change in files around the code.
+
+    A file that declares the runtime is fixed as it is with the declaration.
+    """
+    from tpulint.engine import project_files
+
+    contents, errors = project_files.read(given.project_files)
+    declaring = {one.path: one for one in declared if one.path in contents}
+    contents |= {path: one.data for path, one in declaring.items()}
+    found = project_files.fix(contents, given.settings, unsafe=unsafe)
+    changes = [one for one in found.changes if one.path not in declaring]
+    fixed = {one.path: one for one in found.changes if one.path in declaring}
+    declared = [
+        replace(one, after=fixed[one.path].after, data=fixed[one.path].data) if one.path in fixed else one
+        for one in declared
+    ]
+    remaining = sorted([*result.remaining, *found.findings], key=lambda finding: finding.sort_key)
+    applied = result.applied | found.applied
+    both = replace(result, changes=[*result.changes, *changes], applied=applied, remaining=remaining)
+    return both, declared, [*errors, *found.errors]
 
 
 def _written(changes: Sequence[Change]) -> list[FileError]:

@@ -21,7 +21,7 @@ def main(names: list[str]) -> None:
 
 def _bless(case: Case) -> None:
     result = fixed(case)
-    unchanged = all(strip_wants(case.before[relative]) == text for relative, text in result.items())
+    unchanged = all(strip_wants(case.before[relative], relative) == text for relative, text in result.items())
     for relative, text in result.items():
         single = (case.folder / "before.py").is_file()
         target = case.folder / "after.py" if single else case.folder / "after" / relative

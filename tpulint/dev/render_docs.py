@@ -9,10 +9,14 @@ from pathlib import Path
 
 from tpulint.dev import api_page, coverage, evidence, programs_page, runtime_page, tpu_costs
 from tpulint.fixture import SINGLE, Case, cases, strip_wants
+from tpulint.project_files.kinds import kind_of
 from tpulint.registry import rules
 from tpulint.report.page import summary, text
 from tpulint.rules_api import Rule
 
+#: How Markdown calls the language of files that are not Python.
+_LANGUAGES = {"shell script": "bash", "YAML": "yaml", "conda environment": "yaml", "TOML": "toml"}
+_LANGUAGES |= {"pyproject": "toml", "Dockerfile": "dockerfile", "requirements": "text", "variables": "text"}
 _GENERATED = (
     "<!-- Written by `python -m tpulint.dev render-docs` from the rules' docstrings and fixtures. -->\n"
 )
@@ -91,7 +95,10 @@ def _code(files: Mapping[str, str]) -> str:
     blocks = []
     for path, source in sorted(files.items()):
         title = "" if path == SINGLE else f"`{path}`\n\n"
-        blocks.append(f"{title}```python\n{strip_wants(source).strip()}\n```")
+        language = "python" if path.endswith(".py") else kind_of(path) or ""
+        blocks.append(
+            f"{title}```{_LANGUAGES.get(language, language)}\n{strip_wants(source, path).strip()}\n```"
+        )
     return "\n\n".join(blocks)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from tpulint.engine.desk import RECURSION_LIMIT
-from tpulint.finding import Edits, Finding, Fix
+from tpulint.finding import Edit, Edits, Finding, Fix, Span
 from tpulint.source import Source, SourceError
 
 
@@ -18,15 +18,19 @@ def edits_of(findings: Sequence[Finding], contents: Mapping[str, bytes]) -> Edit
         findings: what was found.
         contents: the bytes of files that are not to be read from disk, by path.
     """
+    fixes: dict[str, dict[Fix, None]] = {}
+    found: Edits = {}
+    for finding in findings:
+        if finding.fix is not None and finding.fix.edits:
+            found[finding.path, finding.fix] = text_edits(finding.path, finding.fix, contents)
+        elif finding.fix is not None:
+            fixes.setdefault(finding.path, {})[finding.fix] = None
+    if not fixes:
+        return found
     from tpulint.rewrite.render import Rendering
     from tpulint.rewrite.tree import RefusedError  # LibCST is imported only where something is rewritten
 
     sys.setrecursionlimit(max(sys.getrecursionlimit(), RECURSION_LIMIT))
-    fixes: dict[str, dict[Fix, None]] = {}
-    for finding in findings:
-        if finding.fix is not None:
-            fixes.setdefault(finding.path, {})[finding.fix] = None
-    found: Edits = {}
     for path, given in fixes.items():
         try:
             data = contents[path] if path in contents else Path(path).read_bytes()
@@ -35,3 +39,16 @@ def edits_of(findings: Sequence[Finding], contents: Mapping[str, bytes]) -> Edit
             continue
         found |= {(path, fix): rendering.edits(fix) for fix in given}
     return found
+
+
+def text_edits(path: str, fix: Fix, contents: Mapping[str, bytes]) -> tuple[Edit, ...]:
+    """The edits of a fix of a file that is not Python; none if the file cannot be read any more."""
+    try:
+        data = contents[path] if path in contents else Path(path).read_bytes()
+        source = Source.decode(path, data)
+    except (OSError, SourceError):
+        return ()
+    return tuple(
+        Edit(Span(one.start, one.end), one.text, source.location(one.start), source.location(one.end))
+        for one in fix.edits
+    )

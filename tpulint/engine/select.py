@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tpulint.finding import FileError
+from tpulint.project_files.kinds import kind_of
 from tpulint.settings import Settings
 
 if TYPE_CHECKING:
@@ -20,14 +21,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """The files to look at, absolute and in order, and the paths that could not be looked at."""
+    """The Python files to look at, those around the code, and the paths that could not be looked at.
+
+    The files are absolute and in order.
+    """
 
     files: tuple[Path, ...]
+    project_files: tuple[Path, ...]
     errors: tuple[FileError, ...]
 
 
 def select(paths: Sequence[str | Path], settings: Settings) -> Selection:
-    """The Python files at and below the paths.
+    """The Python files at and below the paths, and the files around the code.
 
     A file named outright is taken whatever it is called, and even if it is excluded, unless the settings
     force that. Linked folders are not entered (so there are no loops); a linked file counts only where the
@@ -36,7 +41,11 @@ def select(paths: Sequence[str | Path], settings: Settings) -> Selection:
     walk = _Walk(settings)
     for path in paths:
         walk.given(os.path.abspath(path))
-    return Selection(tuple(map(Path, sorted(walk.files()))), tuple(walk.errors))
+    code: list[Path] = []
+    others: list[Path] = []
+    for file in sorted(walk.files()):
+        (others if kind_of(file) is not None else code).append(Path(file))
+    return Selection(tuple(code), tuple(others), tuple(walk.errors))
 
 
 @dataclass(slots=True)
@@ -92,7 +101,7 @@ class _Walk:
 
     def entry(self, entry: os.DirEntry[str], ignores: tuple[_Ignore, ...]) -> None:
         is_folder = entry.is_dir(follow_symlinks=False)
-        if not is_folder and not entry.name.endswith(".py"):
+        if not is_folder and not entry.name.endswith(".py") and kind_of(entry.path) is None:
             return
         if entry.name.startswith(".#") or _ignored(entry.path, is_folder, ignores):
             return

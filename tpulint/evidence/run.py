@@ -45,7 +45,7 @@ class Run:
 
         self._codes = {rule.folder: rule.code for rule in rules()}
         self._fixtures = _folder(fixtures)
-        self._all = cases(self._fixtures)
+        self._all = tuple(case for case in cases(self._fixtures) if case.has_code)
         words = [_with_current_name(word, former_names()) for word in which]
         self._cases = _named(words, self._all, self._fixtures, self._codes)
         self._options, self._notify = options, notify

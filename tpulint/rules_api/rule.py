@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 from tpulint.finding import Applicability, Finding
 from tpulint.knowledge.handled import HANDLED
+from tpulint.project_files.parts import Part
 from tpulint.rules_api.pattern import Pattern, pattern_of
 
 DOCS = "https://github.com/tpulint/tpulint/blob/main/docs/rules"
@@ -86,6 +87,8 @@ class Rule:
         self.family = module.split(".")[-2]
         self.url = url or (f"{DOCS}/{self.name}.md" if code.startswith(OWN_PREFIXES) else None)
         self.handlers: list[Handler] = []
+        #: The handlers of parts of files that are not Python, each with the class of the parts.
+        self.part_handlers: list[tuple[type[Part], Check]] = []
 
     @property
     def family_title(self) -> str:
@@ -139,6 +142,19 @@ class Rule:
             names = named if callable(named) else frozenset(named)
             passed = frozenset(passing)
             self.handlers.append(Handler(kind, names, passed, where, traced, check, handled, pattern))
+            return check
+
+        return register
+
+    def on_part(self, kind: type[Part]) -> Callable[[_C], _C]:
+        """Register a handler for parts of files around the code, such as requirements and commands.
+
+        Args:
+            kind: the class of the parts, of `tpulint.project_files.parts`.
+        """
+
+        def register(check: _C) -> _C:
+            self.part_handlers.append((kind, check))
             return check
 
         return register

@@ -1,0 +1,1 @@
+"""Files around the code."""

@@ -1,0 +1,152 @@
+"""Findings and fixes in files around the code."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tpulint.engine.change import Change
+from tpulint.finding import Applicability, FileError, Finding, Fix
+from tpulint.plan import TextEdit
+from tpulint.project_files.kinds import kind_of
+from tpulint.project_files.read import parts_of
+from tpulint.registry import rules
+from tpulint.rules_api.file_context import FileContext
+from tpulint.settings import Settings
+from tpulint.source import Source, SourceError
+
+#: A file is analyzed again after its fixes until nothing is left, but not more often.
+MAX_ROUNDS = 5
+_SUPPRESSION = re.compile(r"#\s*tpulint:\s*ignore(?:\[(?P<codes>[^\]]*)\])?")
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What was found in the files, and what fixes change; see `tpulint.engine.fix.FixResult`."""
+
+    findings: list[Finding] = field(default_factory=list)
+    errors: list[FileError] = field(default_factory=list)
+    changes: list[Change] = field(default_factory=list)
+    applied: dict[str, dict[str, int]] = field(default_factory=dict)
+
+
+def read(files: Sequence[Path]) -> tuple[dict[str, bytes], list[FileError]]:
+    """The files' bytes by path, and those that cannot be read."""
+    contents: dict[str, bytes] = {}
+    errors: list[FileError] = []
+    for file in files:
+        try:
+            contents[str(file)] = file.read_bytes()
+        except OSError as error:
+            errors.append(FileError(str(file), f"cannot be read: {error.strerror or error}"))
+    return contents, errors
+
+
+def analyse(contents: Mapping[str, bytes], settings: Settings) -> Result:
+    """Check files around the code.
+
+    Args:
+        contents: the files' bytes by absolute path.
+        settings: what to report.
+    """
+    result = Result()
+    for path, data in contents.items():
+        source = _decoded(path, data)
+        if source is not None:
+            result.findings.extend(_found(source, settings, result.errors))
+    return result
+
+
+def fix(contents: Mapping[str, bytes], settings: Settings, *, unsafe: bool) -> Result:
+    """Fix files around the code; nothing is written yet.
+
+    Args:
+        contents: the files' bytes by absolute path.
+        settings: which rules' fixes to apply.
+        unsafe: whether unsafe fixes are applied as well.
+    """
+    allowed = {Applicability.SAFE, Applicability.UNSAFE} if unsafe else {Applicability.SAFE}
+    result = Result()
+    for path, data in contents.items():
+        source = first = _decoded(path, data)
+        if source is None or first is None:
+            continue
+        applied: Counter[str] = Counter()
+        findings = _found(source, settings, result.errors)
+        for _ in range(MAX_ROUNDS):
+            fixes = {one.fix: one.code for one in findings if one.fix and one.fix.applicability in allowed}
+            text, taken = applied_to(source.text, list(fixes))
+            if not taken:
+                break
+            applied.update(fixes[one] for one in taken)
+            source = Source(path, text, source.encoding, bom=source.bom)
+            findings = _found(source, settings, [])
+        result.findings.extend(findings)
+        if source.text != first.text:
+            result.changes.append(Change(path, first.text, source.text, data, source.encode(source.text)))
+            result.applied[path] = dict(applied)
+    return result
+
+
+def applied_to(text: str, fixes: Sequence[Fix]) -> tuple[str, list[Fix]]:
+    """A text with the fixes that do not overlap with earlier ones, and which these are."""
+    edits: list[TextEdit] = []
+    taken = []
+    for one in fixes:
+        if all(new.start >= old.end or new.end <= old.start for new in one.edits for old in edits):
+            edits += one.edits
+            taken.append(one)
+    for edit in sorted(edits, reverse=True):
+        text = text[: edit.start] + edit.text + text[edit.end :]
+    return text, taken
+
+
+def _decoded(path: str, data: bytes) -> Source | None:
+    """The text of a file; None for one that is no text, or gives other bytes back."""
+    try:
+        source = Source.decode(path, data)
+        return source if source.encode(source.text) == data else None
+    except (SourceError, UnicodeError):
+        return None
+
+
+def _found(source: Source, settings: Settings, errors: list[FileError]) -> list[Finding]:
+    kind = kind_of(source.path)
+    if kind is None:
+        return []
+    parts = parts_of(kind, source.text)
+    found: dict[Finding, None] = {}
+    for rule in rules() if parts else ():
+        if not rule.part_handlers or settings.ignored_in(source.path, rule.code, rule.name):
+            continue
+        if not settings.selects(rule.code, rule.name, optional=rule.optional):
+            continue
+        context = FileContext(rule, source, kind)
+        for wanted, check in rule.part_handlers:
+            try:
+                found |= dict.fromkeys(
+                    one for part in parts if isinstance(part, wanted) for one in check(part, context)
+                )
+            except Exception as error:  # a mistake of one rule costs no other's findings
+                message = f"internal error: {rule.code} failed: {type(error).__name__}: {error}"
+                errors.append(FileError(source.path, message, rule.code))
+    suppressed = _suppressed(source)
+    kept = (one for one in found if not _is_suppressed(one, suppressed.get(one.location.row, ())))
+    return sorted(kept, key=lambda one: one.sort_key)
+
+
+def _suppressed(source: Source) -> Mapping[int, tuple[str, ...]]:
+    """By row, the codes and names that a comment suppresses; `*` for all."""
+    found: dict[int, tuple[str, ...]] = {}
+    for match in _SUPPRESSION.finditer(source.text):
+        codes = match["codes"]
+        listed = ("*",) if codes is None else tuple(code.strip() for code in codes.split(","))
+        found[source.location(match.start()).row] = listed
+    return found
+
+
+def _is_suppressed(finding: Finding, codes: Sequence[str]) -> bool:
+    return any(code in ("*", finding.code, finding.name) for code in codes)

@@ -1,0 +1,29 @@
+"""What rules about files around the code use: the context, and the parts of files."""
+
+from tpulint.project_files.kinds import FileKind
+from tpulint.project_files.parts import (
+    Address,
+    Command,
+    Directive,
+    Image,
+    Part,
+    Requirement,
+    Setting,
+    Variable,
+    Word,
+)
+from tpulint.rules_api.file_context import FileContext
+
+__all__ = [
+    "Address",
+    "Command",
+    "Directive",
+    "FileContext",
+    "FileKind",
+    "Image",
+    "Part",
+    "Requirement",
+    "Setting",
+    "Variable",
+    "Word",
+]

@@ -111,6 +111,12 @@ def test_variables_of_a_script_have_values_and_can_be_removed() -> None:
     ] == removals(FileKind.SHELL, SCRIPT, Variable)
 
 
+def test_the_only_command_of_a_block_is_not_removed() -> None:
+    text = "if x; then\n  export CUDA_HOME=/a\nfi\nf() {\n  CUDA_PATH=1\n  # end\n}\n"
+    text += "if x; then\n  A=1\n  B=2\nfi\n"
+    assert [None, None, "  A=1\n", "  B=2\n"] == removals(FileKind.SHELL, text, Variable)
+
+
 def test_lines_for_a_batch_system_are_found() -> None:
     assert ["--gres=gpu:8"] == [one.option for one in found(FileKind.SHELL, SCRIPT, Directive)]
 

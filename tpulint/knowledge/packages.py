@@ -21,8 +21,8 @@ JAX_INDEX = re.compile(r"https?://storage\.googleapis\.com/jax-releases/jax_(?:c
 
 #: Libraries of CUDA as distributions, for pip and for conda.
 CUDA_LIBRARIES = re.compile(
-    r"nvidia-[a-z0-9-]+-cu\d+|nvidia-(?:pyindex|cuda-[a-z-]+|ml-py\d*|nccl|dali-cuda\d+)|cudatoolkit|cudnn|nccl|"
-    r"pytorch-cuda|pytorch-gpu|cuda(?:-[a-z-]+)?|jax-cuda\d+-(?:plugin|pjrt)|libtorch-cuda|pynvml|nvidia-ml-py\d*"
+    r"nvidia-[a-z0-9-]+-cu\d+|nvidia-(?:pyindex|cuda-[a-z-]+|nccl)|cudatoolkit|cudnn|nccl|"
+    r"pytorch-cuda|pytorch-gpu|cuda(?:-[a-z-]+)?|jax-cuda\d+-(?:plugin|pjrt)|libtorch-cuda"
 )
 #: Distributions that exist in a version for CPUs, too.
 FOR_CPUS = {
@@ -41,6 +41,9 @@ KERNELS = {
     "cuml": "use `scikit-learn`",
     "deepspeed": "remove it: `torchax_compat.distributed` shards parameters",
     "horovod": "remove it: one process uses all chips of a host",
+    "nvidia-ml-py": "`tpu-info` reads the state of TPUs",
+    "nvidia-ml-py3": "`tpu-info` reads the state of TPUs",
+    "pynvml": "`tpu-info` reads the state of TPUs",
     "nvidia-dali": "use `torchvision` or `grain`",
     "torch-scatter": "use the functions of torch that replace it, such as `scatter_reduce`",
 }

@@ -25,6 +25,8 @@ _WORD = re.compile(
 )
 _HEREDOC = re.compile(r"<<-?\s*(['\"]?)(\w+)\1")
 _ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)=(.*)", re.DOTALL)
+_OPENS = re.compile(r"(?:\b(?:then|do|else)|[{)])$")
+_CLOSES = re.compile(r"(?:[ \t\r\n]|#[^\n]*\n)*(?:(?:fi|else|elif|done|esac)\b|\}|;;|\))")
 _DIRECTIVE = re.compile(r"^#(?:SBATCH|PBS|BSUB)[ \t]+(\S.*?)[ \t]*$", re.MULTILINE)
 #: Words of the shell in front of a command.
 _KEYWORDS = {
@@ -102,8 +104,11 @@ def _alone(text: str, words: list[Word]) -> Span | None:
     behind = text[end:last].strip()
     if text[first:start].strip() or (behind and not behind.startswith("#")):
         return None
-    before = text[:first].rstrip("\n")
-    return None if before.endswith("\\") else Span(first, last)
+    before = text[:first].rstrip()
+    if text[:first].rstrip("\r\n").endswith("\\"):
+        return None
+    is_only = _OPENS.search(before) is not None and _CLOSES.match(text, last) is not None
+    return None if is_only else Span(first, last)  # a block without commands is an error
 
 
 def _line(text: str, start: int) -> Span:

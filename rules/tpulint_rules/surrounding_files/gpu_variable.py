@@ -17,11 +17,12 @@ It also reports variables that name a GPU as the platform of JAX, such as `JAX_P
 ## Fix safety
 
 The fix is unsafe: on a machine with a GPU, the program may use other devices.
-It removes the variable where it stands alone, and in front of a command.
+It removes the variable where it stands alone, and in front of a command, unless the file uses its value.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from tpulint.knowledge.jax_platform import MEMORY, is_gpu
@@ -41,9 +42,16 @@ rule = Rule(
 _UNKNOWN_TO_JAX = frozenset({"JAX_PLATFORM", "JAX_USE_GPU"})
 
 
+def _is_used(found: Variable, ctx: FileContext) -> bool:
+    """Whether the value of the variable is used elsewhere in the file."""
+    text, span = ctx.source.text, found.span
+    use = re.compile(rf"\$(?:{found.name}\b|\{{{found.name}\b)")
+    return any(not span.start <= match.start() < span.end for match in use.finditer(text))
+
+
 @rule.on_part(Variable)
 def variable(found: Variable, ctx: FileContext) -> Iterator[Finding]:
-    fix = ctx.remove(f"remove `{found.name}`", found)
+    fix = None if _is_used(found, ctx) else ctx.remove(f"remove `{found.name}`", found)
     if found.name in PLATFORM_VARIABLES and is_gpu(found.value):
         message = f"with `{found.name}={found.value}`, JAX does not use the TPU"
     elif found.name in _UNKNOWN_TO_JAX:

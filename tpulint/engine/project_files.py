@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from tpulint.engine.change import Change
@@ -135,6 +135,8 @@ def _found(source: Source, settings: Settings, errors: list[FileError]) -> list[
                 errors.append(FileError(source.path, message, rule.code))
     suppressed = _suppressed(source)
     kept = (one for one in found if not _is_suppressed(one, suppressed.get(one.location.row, ())))
+    if settings.keep_gpu:
+        kept = (replace(one, fix=None) for one in kept)  # the fixes are for hosts without a GPU
     return sorted(kept, key=lambda one: one.sort_key)
 
 

@@ -29,7 +29,7 @@ The fix is unsafe: a machine with a GPU that installs the same requirements gets
 ## Without a fix
 
 Packages with kernels for NVIDIA GPUs stay, because the code may import them.
-The message says what takes their place.
+The message says what to use instead.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def jax_extra(found: Requirement, ctx: FileContext) -> Iterator[Finding]:
     if found.name != "jax" or extra is None:
         return
     start = ctx.source.text.index(extra, found.span.start)
-    fix = ctx.replace("install JAX for TPU", Span(start, start + len(extra)), "tpu")
+    fix = ctx.replace("use the extra `tpu`", Span(start, start + len(extra)), "tpu")
     yield ctx.finding(
         found, f"`jax[{extra}]` does not install libtpu, so that JAX does not find the TPU", fix
     )

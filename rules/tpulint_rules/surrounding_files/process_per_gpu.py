@@ -43,7 +43,7 @@ def launcher(found: Command, ctx: FileContext) -> Iterator[Finding]:
         if option is None or option[1] == "1":
             return
         _, value, span = option
-        fix = ctx.replace("start one process on each host", span, "1") if value else None
+        fix = ctx.replace("set the number of processes to 1", span, "1") if value else None
         yield ctx.finding(
             found, "this starts several processes on a host; on TPU, one process uses all chips", fix
         )

@@ -50,6 +50,7 @@ def asked_for(
     extend_exclude: tuple[str, ...] = (),
     force_exclude: bool = False,
     traced: str | None = None,
+    target: str | None = None,
     keep_gpu: bool = False,
     include_tests: bool = False,
 ) -> Given:
@@ -73,6 +74,7 @@ def asked_for(
         extend_exclude=file.extend_exclude + globs("--extend-exclude", extend_exclude),
         force_exclude=force_exclude or file.force_exclude,
         traced=traced or file.traced,
+        target=target or file.target,
         keep_gpu=keep_gpu or file.keep_gpu,
         include_tests=include_tests or file.include_tests,
         command_line=Selectors(

@@ -53,6 +53,9 @@ DEFAULT_EXCLUDE = (
 ENVIRONMENT = ("compilation-cache", "mesh", "quiet")
 """What the setting `environment` may ask for; the page of `missing-torchax-environment` says what it does."""
 
+TARGETS = ("torchax", "torch_xla", "torchtpu")
+"""What fixed programs may use a TPU through, the default first; `knowledge.targets` describes them."""
+
 CERTAINTIES = ("jit", "forward", "interface")
 """What counts as traced, surest first, each with those before it; see `Certainty` of the model."""
 
@@ -74,7 +77,8 @@ class Selectors:
 class Settings:
     """Everything that a run is told from outside.
 
-    `root` is what patterns are relative to, `traced` one of `CERTAINTIES`, `keep_gpu` whether fixed programs
+    `root` is what patterns are relative to, `traced` one of `CERTAINTIES`, `target` one of `TARGETS`,
+    `keep_gpu` whether fixed programs
     still run on CUDA, `environment` what of `ENVIRONMENT` is set up where a fixed program starts,
     `time_limit` the seconds of processor time that each of the two passes over a file may take, and
     `runtime_is_installed` whether the runtime torchax-compat is installed, None to look for it.
@@ -91,6 +95,7 @@ class Settings:
     per_file_ignores: tuple[tuple[str, tuple[str, ...]], ...] = ()
     trace_roots: tuple[str, ...] = ()
     traced: str = "interface"
+    target: str = TARGETS[0]
     keep_gpu: bool = False
     include_tests: bool = False
     environment: tuple[str, ...] = ()
@@ -324,6 +329,12 @@ def _certainty(value: object, where: str) -> str:
     return str(value)
 
 
+def _target(value: object, where: str) -> str:
+    if value not in TARGETS:
+        raise SettingsError(f"{where} must be one of {', '.join(map(repr, TARGETS))}, not {value!r}")
+    return str(value)
+
+
 def _environment(value: object, where: str) -> tuple[str, ...]:
     for item in _strings(value, where):
         if item not in ENVIRONMENT:
@@ -350,6 +361,7 @@ _KEYS: Mapping[str, Callable[[object, str], Any]] = {
     "per-file-ignores": _per_file,
     "trace-roots": _strings,
     "traced": _certainty,
+    "target": _target,
     "keep-gpu": _boolean,
     "include-tests": _boolean,
     "environment": _environment,

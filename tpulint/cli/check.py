@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tpulint import __version__
-from tpulint.cli.options import COLOR, EXIT_ZERO, FORMAT, INPUT, NO_CACHE, cli, given_input
+from tpulint.cli.options import COLOR, EXIT_ZERO, FORMAT, INPUT, NO_CACHE, cli, given_input, note_on_target
 from tpulint.cli.output import CLEAN, FINDINGS, finish, write
 from tpulint.finding import Edits, FileError, Finding
 from tpulint.invocation import place_asked_for
@@ -52,6 +52,7 @@ def check(
     if statistics and output_format not in ("full", "concise", "json"):
         raise click.UsageError("--statistics works only with the formats full, concise and json")
     given = given_input(paths, choices, quiet=quiet)
+    note_on_target(given.settings, quiet=quiet)
     errors = list(given.errors)
     if show_files:
         write("".join(f"{file}\n" for file in sorted([*given.files, *given.project_files])))

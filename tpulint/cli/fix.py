@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tpulint.cli.options import COLOR, EXIT_ZERO, FORMAT, INPUT, NO_CACHE, cli, given_input
+from tpulint.cli.options import COLOR, EXIT_ZERO, FORMAT, INPUT, NO_CACHE, cli, given_input, note_on_target
 from tpulint.cli.output import CLEAN, ERROR, FINDINGS, complain, finish, write
 from tpulint.finding import Edits, FileError
 
@@ -65,6 +65,7 @@ def fix(
     pyproject.toml, setup.cfg, requirements.txt or environment.yml, it is added there.
     """
     given = given_input(paths, choices, quiet=quiet)
+    note_on_target(given.settings, quiet=quiet)
     errors = list(given.errors)
     if not given:
         return finish(errors, CLEAN)

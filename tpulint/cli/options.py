@@ -11,7 +11,7 @@ import click
 from tpulint import __version__
 from tpulint.cli.output import complain
 from tpulint.invocation import Given, asked_for
-from tpulint.settings import CERTAINTIES
+from tpulint.settings import CERTAINTIES, TARGETS, Settings
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
@@ -87,6 +87,12 @@ INPUT = _all(
         " interface]",
     ),
     click.option(
+        "--target",
+        type=click.Choice(TARGETS),
+        help="The library through which fixed programs use the TPU. Rules about another one are not used."
+        f"  [default: {TARGETS[0]}]",
+    ),
+    click.option(
         "--keep-gpu", is_flag=True, help="Use fixes after which the program still runs on CUDA if available."
     ),
     click.option(
@@ -115,6 +121,20 @@ FORMAT = click.option(
     show_default=True,
     help="The format of the report.",
 )
+
+
+def note_on_target(settings: Settings, *, quiet: bool) -> None:
+    """Say on standard error how many rules are not for the target of a run."""
+    if settings.target == TARGETS[0] or quiet:
+        return
+    from tpulint.registry import rules
+
+    used = [rule for rule in rules() if settings.target in rule.targets]
+    complain(
+        f"{len(used)} of {len(rules())} rules are for the target {settings.target}; the others are about "
+        "torchax, and what they find was not looked for",
+        kind="note",
+    )
 
 
 def given_input(paths: tuple[str, ...], choices: Mapping[str, Any], *, quiet: bool) -> Given:

@@ -208,8 +208,9 @@ def everything_found(
     """
     found = {} if found is None else found
     failures = {} if failed is None else failed
+    target = module.project.target
     for rule, handler in concerned(module):
-        if rule.code in failures:
+        if rule.code in failures or target not in rule.targets:
             continue
         try:
             for match in matched(rule, handler, module):

@@ -121,7 +121,9 @@ def _said(module: Module, row: int, settings: Settings) -> Iterator[Said]:
 def _silences(module: Module, row: int, speakers: Collection[str]) -> Iterator[Silence]:
     """What rules other than the speakers made of the places on a row."""
     for rule, handler in concerned(module):
-        for match in matched(rule, handler, module) if rule.code not in speakers else ():
+        if rule.code in speakers or module.project.target not in rule.targets:
+            continue
+        for match in matched(rule, handler, module):
             node, scope = match.node, match.scope
             if not isinstance(node, ast.expr | ast.stmt) or node.lineno != row:
                 continue

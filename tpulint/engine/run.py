@@ -196,6 +196,7 @@ def _linked(summaries: Mapping[str, Summary], settings: Settings) -> ProjectFact
     modules = (module for module in facts if module is not None)
     project = link(modules, settings.trace_roots, Certainty[settings.traced.upper()])
     project.keeps_gpu = settings.keep_gpu
+    project.target = settings.target
     if project.uses_runtime and not settings.runtime_is_installed:
         project.finds_runtime = _finds_runtime(project, settings)
     project.environment = settings.environment

@@ -226,7 +226,7 @@ class Context:
             end,
             self.rule.code,
             self.rule.name,
-            one_line(message),
+            one_line(self.program.target.spelled(message)),
             span,
             source.line(start.row),
             fix,

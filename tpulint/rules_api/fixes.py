@@ -8,8 +8,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from tpulint.finding import Applicability, Fix
+from tpulint.knowledge.targets import TARGETS, Target
 from tpulint.model.module import Module
 from tpulint.model.syntax.aliases import in_own_words
+from tpulint.model.syntax.imports import missing_imports
 from tpulint.model.syntax.rewritten import text_lost
 from tpulint.plan import Change, Import, Kind, Rewrite
 
@@ -34,7 +36,9 @@ def assembled(
     So does one that writes the torchax device where a program does not enter the torchax environment
     (`in_torchax`). A rewrite within what another one deletes goes with it.
     """
-    changes = in_own_words(module, changes)
+    target = TARGETS[module.project.target]
+    title, changes = target.spelled(title), [_spelled(one, target) for one in changes]
+    changes = in_own_words(module, [*changes, *_needed(module, changes, target)])
     imports = tuple(dict.fromkeys(one for one in changes if isinstance(one, Import)))
     rewrites = list(dict.fromkeys(one for one in changes if isinstance(one, Rewrite)))
     deleted = [one.path for one in rewrites if one.kind is Kind.DELETE]
@@ -48,6 +52,25 @@ def assembled(
         if not in_torchax and any(_writes_device(one, text) for one, text in written):
             applicability = Applicability.UNSAFE
     return Fix(title, tuple(rewrites), applicability, imports, serves_cuda)
+
+
+def _spelled(change: Change, target: Target) -> Change:
+    """A change with the device of the target instead of torchax's."""
+    if isinstance(change, Import):
+        return change
+    return replace(change, code=tuple(map(target.spelled, change.code)))
+
+
+def _needed(module: Module, changes: Sequence[Change], target: Target) -> list[Import]:
+    """The import without which the device that the changes name does not exist."""
+    codes = [code for one in changes if isinstance(one, Rewrite) for code in one.code]
+    if not target.device_import or not any(
+        f"{mark}{target.device}{mark}" in c for mark in _QUOTES for c in codes
+    ):
+        return []
+    return [
+        Import(one) for one in missing_imports(module, (target.device_import,), module.index.module) or ()
+    ]
 
 
 def within_formatted(module: Module, formatted: ast.JoinedStr, fix: Fix) -> Fix | None:

@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterator
 
 from tpulint.knowledge.handled import HANDLED, Handled
+from tpulint.knowledge.targets import TARGETS, Target
 from tpulint.model.names.scopes import Scope
 from tpulint.model.processes.groups import backends, is_start, runs_on_torch_xla, serves_host
 from tpulint.model.processes.settings import settings
@@ -48,6 +49,11 @@ class Program(Namespace):
     def is_of_script(self) -> bool:
         """Whether the file belongs to the program of a script, not to a library alone."""
         return self._module.name in self._module.project.programs.of_scripts
+
+    @property
+    def target(self) -> Target:
+        """The library through which fixed programs use a TPU."""
+        return TARGETS[self._module.project.target]
 
     @property
     def keeps_cuda(self) -> bool:

@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from tpulint.finding import Applicability, Fix
 from tpulint.knowledge.runtime import DISABLE, ENABLE, PACKAGE
+from tpulint.knowledge.targets import TARGETS
 from tpulint.model.devices.two_way import only_without_cuda
 from tpulint.model.names.numbered import numbered
 from tpulint.model.syntax.blocks import only_asks
@@ -238,8 +239,10 @@ class Rewriting(Namespace):
     def imports(self, *statements: str) -> tuple[Import, ...] | None:
         """Import statements of one name each, such as `import numpy as np`, where they lack.
 
-        None where a name already means something else.
+        None where a name already means something else, or is of a library that the target does not use.
         """
+        if not all(map(TARGETS[self._module.project.target].imports, statements)):
+            return None
         missing = missing_imports(self._module, statements, self.scope)
         return None if missing is None else tuple(map(Import, missing))
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import ast
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from tpulint.finding import Applicability, Finding
 from tpulint.knowledge.handled import HANDLED
+from tpulint.knowledge.targets import EVERY_TARGET, TORCHAX
 from tpulint.project_files.parts import Part
 from tpulint.rules_api.pattern import Pattern, pattern_of
 
@@ -57,10 +58,13 @@ class Rule:
         former: earlier names of the rule, which suppressions and settings may still use.
         optional: if true, the rule is off until `select` or `extend-select` names it by its code, a prefix of
             its code, or its name; `ALL` does not select it.
+        targets: the names of the targets that the rule is for, such as `knowledge.targets.EVERY_TARGET`;
+            torchax alone by default. Fixes and messages name the torchax device, `"jax"`, for which the
+            device of the target is written.
         url: the address of the rule's page. None for rules of packs by default.
 
     Raises:
-        ValueError: for a module that is in no package.
+        ValueError: for a module that is in no package, and for a target that there is not.
     """
 
     def __init__(
@@ -72,6 +76,7 @@ class Rule:
         fix: Applicability | None,
         former: tuple[str, ...] = (),
         optional: bool = False,
+        targets: Collection[str] = (TORCHAX.name,),
         url: str | None = None,
     ) -> None:
         self.code = code
@@ -80,10 +85,13 @@ class Rule:
         self.fixable = fix
         self.former = former
         self.optional = optional
+        self.targets = frozenset(targets)
         self.folder = module.rpartition(".")[2]
         self.name = self.folder.replace("_", "-")
         if "." not in module:
             raise ValueError(f"rule {code}: the module `{module}` is in no package; pass `module=__name__`")
+        if not self.targets <= EVERY_TARGET:
+            raise ValueError(f"rule {code}: `targets` are among {', '.join(sorted(EVERY_TARGET))}")
         self.family = module.split(".")[-2]
         self.url = url or (f"{DOCS}/{self.name}.md" if code.startswith(OWN_PREFIXES) else None)
         self.handlers: list[Handler] = []

@@ -52,6 +52,7 @@ import ast
 from collections.abc import Iterator
 
 from tpulint.knowledge.cuda_api import CHOICES, KERNEL_CONTEXTS, PRECISION, SWITCHES
+from tpulint.knowledge.targets import EVERY_TARGET
 from tpulint.rules_api import Applicability, Context, Finding, Fix, Rule
 
 rule = Rule(
@@ -59,6 +60,7 @@ rule = Rule(
     "setting for CUDA kernels or for the precision of matrix products",
     module=__name__,
     fix=Applicability.SAFE,
+    targets=EVERY_TARGET,
 )
 
 _FLAGS = frozenset(name.rpartition(".")[2] for name in (*SWITCHES, *PRECISION))

@@ -77,6 +77,7 @@ import ast
 from collections.abc import Iterator
 
 from tpulint.knowledge.runtime import DISTRIBUTION
+from tpulint.knowledge.targets import EVERY_TARGET
 from tpulint.rules_api import Applicability, Change, Context, Device, Finding, Fix, Rule
 from tpulint.rules_api.syntax import is_name
 
@@ -85,6 +86,7 @@ rule = Rule(
     "CUDA automatic mixed precision (`autocast`, `GradScaler`)",
     module=__name__,
     fix=Applicability.UNSAFE,
+    targets=EVERY_TARGET,
 )
 
 _OF_CUDA = frozenset({"torch.cuda.amp.autocast", "torch.cuda.amp.autocast_mode.autocast"})

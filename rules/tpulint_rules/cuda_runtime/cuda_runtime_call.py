@@ -104,6 +104,7 @@ from dataclasses import replace
 
 from tpulint.knowledge.cuda_api import CALLED, MEMORY, PROPERTIES, CudaCall, Effect, cuda_call
 from tpulint.knowledge.distributed import START, WRAPPERS
+from tpulint.knowledge.targets import EVERY_TARGET
 from tpulint.rules_api import Applicability, Change, Context, Finding, Fix, Rule
 from tpulint.rules_api.syntax import is_cuda_string, is_formatted_cuda
 
@@ -112,6 +113,7 @@ rule = Rule(
     "`torch.cuda` call for devices, memory or random state",
     module=__name__,
     fix=Applicability.SAFE,
+    targets=EVERY_TARGET,
 )
 
 _FAILS = (Effect.RAISES, Effect.UNLINKED)

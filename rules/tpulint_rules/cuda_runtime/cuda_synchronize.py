@@ -41,23 +41,29 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from tpulint.knowledge.waiting import WAIT_FOR_ALL
+from tpulint.knowledge.targets import EVERY_TARGET
 from tpulint.rules_api import Applicability, Context, Finding, Fix, Rule
 from tpulint.rules_api import matchers as m
 
 if TYPE_CHECKING:
     import libcst as cst
 
-rule = Rule("TPU201", "`torch.cuda.synchronize()` call", module=__name__, fix=Applicability.UNSAFE)
+rule = Rule(
+    "TPU201",
+    "`torch.cuda.synchronize()` call",
+    module=__name__,
+    fix=Applicability.UNSAFE,
+    targets=EVERY_TARGET,
+)
 
 _EVERYTHING = ("torch.cuda.synchronize", "torch.accelerator.synchronize")
-_TITLE = f"replace the synchronization with `{WAIT_FOR_ALL}`"
 _STREAMS = ("torch.cuda.current_stream", "torch.cuda.default_stream")
 
 
 @rule.on(ast.Call, named={"synchronize"})
 def synchronize(call: ast.Call, ctx: Context) -> Iterator[Finding]:
-    if ctx.names.qualified(call.func) in _EVERYTHING:
+    name = ctx.names.qualified(call.func)
+    if name in _EVERYTHING and ctx.program.target.synchronize != f"{name}()":
         yield from _waiting(call, ctx)
 
 
@@ -80,16 +86,21 @@ def _waiting(call: ast.Call, ctx: Context) -> Iterator[Finding]:
 @rule.on(ast.Attribute, named={"synchronize"})
 def handed_on(node: ast.Attribute, ctx: Context) -> Iterator[Finding]:
     outer = ctx.parent(node)
-    if ctx.names.qualified(node) not in _EVERYTHING or (isinstance(outer, ast.Call) and outer.func is node):
+    name = ctx.names.qualified(node)
+    if name not in _EVERYTHING or (isinstance(outer, ast.Call) and outer.func is node):
         return
-    imports = ctx.rewrite.imports("import jax")
+    if ctx.program.target.synchronize == f"{name}()":
+        return
+    code = ctx.program.target.synchronize
+    imports = ctx.rewrite.imports(*ctx.program.target.needed_for(code))
     fix = None
     if imports is not None:
-        wait = f"lambda *_: {WAIT_FOR_ALL}"
+        wait = f"lambda *_: {code}"
         # A lambda reaches as far as it can: over an `else`, too.
         is_apart = isinstance(outer, ast.Call | ast.keyword | ast.Assign)
         edit = ctx.rewrite.replace(node, wait if is_apart else f"({wait})")
-        fix = ctx.rewrite.fix(_TITLE, edit, *imports, applicability=Applicability.UNSAFE)
+        title = f"replace the synchronization with `{code}`"
+        fix = ctx.rewrite.fix(title, edit, *imports, applicability=Applicability.UNSAFE)
     yield ctx.finding(node, f"`{ctx.text(node)}` raises on a TPU host when it is called", fix)
 
 
@@ -114,8 +125,10 @@ def _block_until_ready(call: ast.Call, ctx: Context) -> Fix | None:
     whole: ast.expr | ast.stmt = call
     if isinstance(outer, ast.If) and ctx.devices.is_guarded_synchronize(outer):
         whole = outer
-    imports = ctx.rewrite.imports("import jax")
+    code = ctx.program.target.synchronize
+    imports = ctx.rewrite.imports(*ctx.program.target.needed_for(code))
     if imports is None:
         return None
-    edit = ctx.rewrite.replace(whole, WAIT_FOR_ALL)
-    return ctx.rewrite.fix(_TITLE, edit, *imports, applicability=Applicability.UNSAFE)
+    edit = ctx.rewrite.replace(whole, code)
+    title = f"replace the synchronization with `{code}`"
+    return ctx.rewrite.fix(title, edit, *imports, applicability=Applicability.UNSAFE)

@@ -41,6 +41,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from tpulint.knowledge.targets import EVERY_TARGET
 from tpulint.rules_api import Applicability, Context, Finding, Fix, Rule
 
 rule = Rule(
@@ -48,6 +49,7 @@ rule = Rule(
     "call of an NVIDIA profiler (NVTX ranges, CUDA profiler)",
     module=__name__,
     fix=Applicability.UNSAFE,
+    targets=EVERY_TARGET,
 )
 
 _REMOVED = frozenset(

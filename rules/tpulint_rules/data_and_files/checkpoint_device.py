@@ -46,6 +46,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from tpulint.knowledge.targets import EVERY_TARGET
 from tpulint.rules_api import Applicability, Change, Context, Device, Finding, Rule, Static
 from tpulint.rules_api.syntax import is_cuda_location, is_cuda_string, is_formatted_cuda
 
@@ -54,6 +55,7 @@ rule = Rule(
     "checkpoint loaded directly onto a CUDA or torchax device",
     module=__name__,
     fix=Applicability.UNSAFE,
+    targets=EVERY_TARGET,
 )
 
 _OF_MODULES = frozenset({"parameters", "eval", "train"})

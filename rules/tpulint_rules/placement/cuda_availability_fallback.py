@@ -71,11 +71,16 @@ from __future__ import annotations
 import ast
 from collections.abc import Generator, Iterator
 
+from tpulint.knowledge.targets import EVERY_TARGET
 from tpulint.rules_api import Applicability, Change, Context, Finding, Fix, Rule, Tensor, Unknown
 from tpulint.rules_api.syntax import is_cuda_string, is_formatted_cuda
 
 rule = Rule(
-    "TPU103", "CUDA check that falls back to the CPU on a TPU host", module=__name__, fix=Applicability.SAFE
+    "TPU103",
+    "CUDA check that falls back to the CPU on a TPU host",
+    module=__name__,
+    fix=Applicability.SAFE,
+    targets=EVERY_TARGET,
 )
 
 #: Other questions that are answered with no where torch was built without CUDA.
@@ -136,20 +141,23 @@ def is_available(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     if reason:
         yield ctx.finding(call, f"`torch.cuda.is_available()` is false on a TPU host{reason}")
         return
-    name = ctx.text(call.func)
-    module, imports = name.removesuffix(".cuda.is_available"), ctx.rewrite.imports("import torch")
-    if module == name:
-        module = "torch"
-    else:
-        imports = ()
+    name, available = ctx.text(call.func), ctx.program.target.available
+    module, imports = name.removesuffix(".cuda.is_available"), _imports(ctx)
+    if module != name and available.startswith("torch."):
+        available, imports = f"{module}{available.removeprefix('torch')}", ()
     fix = None
     if imports is not None:
-        available = f"{module}.accelerator.is_available()"
-        title = f"replace `{ctx.text(call)}` with `{available}`, which is true under torchax"
+        title = f"replace `{ctx.text(call)}` with `{available}`, which is true on a TPU host"
         fix = ctx.rewrite.fix(
             title, ctx.rewrite.replace(call, available), *imports, applicability=Applicability.UNSAFE
         )
     yield ctx.finding(call, message, fix)
+
+
+def _imports(ctx: Context) -> tuple[Change, ...] | None:
+    """The imports for the check of the target."""
+    target = ctx.program.target
+    return ctx.rewrite.imports(*target.needed_for(target.available))
 
 
 @rule.on(ast.Call, named={"is_available", "is_built"})
@@ -173,7 +181,7 @@ def _chooses_by_build(node: ast.expr, ctx: Context) -> Iterator[Finding]:
     """A finding if the expression, which is false without CUDA, decides which device the program uses."""
     if ctx.devices.guard(node).device is None:
         return
-    reason, imports = ctx.devices.why_no_fix(node), ctx.rewrite.imports("import torch")
+    reason, imports = ctx.devices.why_no_fix(node), _imports(ctx)
     if reason is None:
         return
     text = ctx.text(node)
@@ -182,8 +190,8 @@ def _chooses_by_build(node: ast.expr, ctx: Context) -> Iterator[Finding]:
         return
     fix = None
     if imports is not None:
-        available = "torch.accelerator.is_available()"
-        title = f"replace `{text}` with `{available}`, which is true under torchax"
+        available = ctx.program.target.available
+        title = f"replace `{text}` with `{available}`, which is true on a TPU host"
         fix = ctx.rewrite.fix(
             title, ctx.rewrite.replace(node, available), *imports, applicability=Applicability.UNSAFE
         )

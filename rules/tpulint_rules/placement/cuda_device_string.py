@@ -61,10 +61,17 @@ import ast
 from collections.abc import Iterator
 
 from tpulint.knowledge.cuda_api import cuda_call
+from tpulint.knowledge.targets import EVERY_TARGET
 from tpulint.rules_api import Applicability, Change, Context, Finding, Rule, Unknown
 from tpulint.rules_api.syntax import is_cuda_string, is_formatted_cuda, starts_cuda
 
-rule = Rule("TPU102", "CUDA device named by a string", module=__name__, fix=Applicability.SAFE)
+rule = Rule(
+    "TPU102",
+    "CUDA device named by a string",
+    module=__name__,
+    fix=Applicability.SAFE,
+    targets=EVERY_TARGET,
+)
 
 #: Calls that have rules of their own.
 _REPORTED = ("torch.set_default_device", "torch.Generator")

@@ -38,10 +38,17 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from tpulint.knowledge.targets import EVERY_TARGET
 from tpulint.rules_api import Applicability, Context, Finding, Fix, Instance, Rule, Tensor, Unknown
 from tpulint.rules_api.syntax import is_cuda_location
 
-rule = Rule("TPU101", "`.cuda()` call on a tensor or module", module=__name__, fix=Applicability.SAFE)
+rule = Rule(
+    "TPU101",
+    "`.cuda()` call on a tensor or module",
+    module=__name__,
+    fix=Applicability.SAFE,
+    targets=EVERY_TARGET,
+)
 
 _PARAMETERS = ("device", "non_blocking", "memory_format")
 #: What names a device besides variables.

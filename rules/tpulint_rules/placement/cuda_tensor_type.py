@@ -53,6 +53,7 @@ from collections.abc import Iterator
 
 from tpulint.knowledge.cuda_api import TENSOR_DTYPES
 from tpulint.knowledge.runtime import DISTRIBUTION
+from tpulint.knowledge.targets import EVERY_TARGET
 from tpulint.rules_api import Applicability, Context, Finding, Fix, Rule
 from tpulint.rules_api.syntax import is_name
 
@@ -61,6 +62,7 @@ rule = Rule(
     "legacy CUDA tensor type, such as `torch.cuda.FloatTensor`",
     module=__name__,
     fix=Applicability.SAFE,
+    targets=EVERY_TARGET,
 )
 
 _STRINGS = frozenset(f"torch.cuda.{name}" for name in TENSOR_DTYPES)

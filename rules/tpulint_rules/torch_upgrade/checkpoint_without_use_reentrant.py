@@ -29,6 +29,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from tpulint.knowledge.targets import EVERY_TARGET
 from tpulint.rules_api import Applicability, Context, Finding, Rule
 
 rule = Rule(
@@ -37,6 +38,7 @@ rule = Rule(
     module=__name__,
     fix=Applicability.UNSAFE,
     optional=True,
+    targets=EVERY_TARGET,
 )
 
 _FUNCTIONS = frozenset({"checkpoint", "checkpoint_sequential"})

@@ -58,6 +58,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Iterator, Mapping
 
+from tpulint.knowledge.targets import EVERY_TARGET
 from tpulint.rules_api import Applicability, Change, Context, Finding, Fix, Rule, Static
 
 rule = Rule(
@@ -66,6 +67,7 @@ rule = Rule(
     module=__name__,
     fix=Applicability.SAFE,
     optional=True,
+    targets=EVERY_TARGET,
 )
 
 _OF_FUNCTORCH = (

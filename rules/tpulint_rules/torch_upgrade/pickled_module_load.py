@@ -35,6 +35,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from tpulint.knowledge.targets import EVERY_TARGET
 from tpulint.rules_api import Applicability, Context, Finding, Rule
 
 rule = Rule(
@@ -43,6 +44,7 @@ rule = Rule(
     module=__name__,
     fix=Applicability.UNSAFE,
     optional=True,
+    targets=EVERY_TARGET,
 )
 
 #: Methods that, of all values in a file, only modules have; what `torch.load` returns may be an optimizer.

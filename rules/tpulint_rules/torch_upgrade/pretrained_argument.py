@@ -46,6 +46,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from tpulint.knowledge.targets import EVERY_TARGET
 from tpulint.rules_api import Applicability, Context, Finding, Fix, Rewrite, Rule
 
 rule = Rule(
@@ -54,6 +55,7 @@ rule = Rule(
     module=__name__,
     fix=Applicability.SAFE,
     optional=True,
+    targets=EVERY_TARGET,
 )
 
 _MODELS = "torchvision.models."

@@ -50,6 +50,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Collection, Iterator
 
+from tpulint.knowledge.targets import EVERY_TARGET
 from tpulint.rules_api import Applicability, Change, Context, Finding, Fix, Rule
 
 rule = Rule(
@@ -58,6 +59,7 @@ rule = Rule(
     module=__name__,
     fix=Applicability.SAFE,
     optional=True,
+    targets=EVERY_TARGET,
 )
 
 #: The parameters of the removed functions, and what replaces each function.

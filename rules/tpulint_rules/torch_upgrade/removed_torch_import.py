@@ -48,6 +48,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from tpulint.knowledge.targets import EVERY_TARGET
 from tpulint.rules_api import Applicability, Context, Finding, Rule
 
 rule = Rule(
@@ -56,6 +57,7 @@ rule = Rule(
     module=__name__,
     fix=Applicability.SAFE,
     optional=True,
+    targets=EVERY_TARGET,
 )
 
 _MODULES = frozenset({"torch._six", "torchvision.models.utils", "torchvision.transforms.functional_tensor"})

@@ -38,6 +38,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from tpulint.knowledge.targets import EVERY_TARGET
 from tpulint.rules_api import Applicability, Context, Finding, Fix, Rule
 
 rule = Rule(
@@ -46,6 +47,7 @@ rule = Rule(
     module=__name__,
     former=("seed-of-host-alone",),
     fix=Applicability.UNSAFE,
+    targets=EVERY_TARGET,
 )
 
 _SEEDS = frozenset({"torch.manual_seed", "torch.random.manual_seed"})
@@ -58,6 +60,8 @@ def manual_seed(call: ast.Call, ctx: Context) -> Iterator[Finding]:
         return
     statement = ctx.statement(call)
     if not isinstance(statement, ast.Expr) or statement.value is not call or not ctx.program.serves_device:
+        return
+    if not ctx.program.target.seed:
         return
     in_method = ctx.scope.function is not None and ctx.scope.function.owner is not None
     if in_method or _seeds_device(ctx):
@@ -85,11 +89,10 @@ def _other_seeds(ctx: Context) -> list[int]:
 
 
 def _seeded(statement: ast.stmt, seed: ast.expr, ctx: Context) -> Fix | None:
-    imports = ctx.rewrite.imports("import torchax")
+    code = ctx.program.target.seed
+    imports = ctx.rewrite.imports(*ctx.program.target.needed_for(code))
     if imports is None or any(isinstance(node, ast.Call) for node in ast.walk(seed)):
         return None
-    code = f"torchax.default_env().manual_seed({ctx.text(seed)})"
-    title = "add `torchax.default_env().manual_seed(...)`, which seeds the random numbers on the device"
-    return ctx.rewrite.fix(
-        title, ctx.rewrite.insert_after(statement, code), *imports, applicability=Applicability.UNSAFE
-    )
+    title = f"add `{code.format('...')}`, which seeds the random numbers on the device"
+    edit = ctx.rewrite.insert_after(statement, code.format(ctx.text(seed)))
+    return ctx.rewrite.fix(title, edit, *imports, applicability=Applicability.UNSAFE)

@@ -6,6 +6,7 @@ import copy
 from collections.abc import Iterable, Mapping
 from functools import cached_property
 
+from tpulint.knowledge.targets import TORCHAX
 from tpulint.knowledge.training import SCALERS
 from tpulint.model.project.callees import Callees
 from tpulint.model.project.device_use import DeviceUse
@@ -21,6 +22,8 @@ class ProjectFacts(DeviceUse):
     def __init__(self, modules: Iterable[ModuleFacts]) -> None:
         super().__init__(modules)
         self.reach: dict[str, Step] = {}
+        #: The name of the library through which fixed programs use a TPU, one of `TARGETS`.
+        self.target = TORCHAX.name
         #: Whether fixes leave CUDA what it has.
         self.keeps_gpu = False
         #: Whether the programs find the runtime torchax-compat.

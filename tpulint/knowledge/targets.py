@@ -1,0 +1,116 @@
+"""The libraries through which fixed programs use a TPU, as data.
+
+Measured with torchax 0.0.14.dev20261026 on torch 2.13.0, with torch_xla 2.9.0 on torch 2.9.0 on the CPU, and
+with torch-tpu 0.2.0 on torch 2.13.0, which was imported on a host without a TPU.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+
+from tpulint.knowledge.runtime import PACKAGE as RUNTIME
+from tpulint.knowledge.waiting import WAIT_FOR_ALL
+
+_PACKAGE = re.compile(r"(?<![\w.])(jax|torch|torchax|torch_xla)(?=\.)")
+_DEVICE = re.compile(r"""(["'`])jax\1""")
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A library that lets PyTorch use a TPU.
+
+    Expressions are Python code; `{}` stands for an argument. An expression is empty where there is none.
+    """
+
+    name: str
+    title: str
+    """What messages call the library."""
+    device: str
+    """The device type, as in `tensor.to(...)` and `torch.autocast(...)`."""
+    available: str
+    """Whether there is a TPU."""
+    synchronize: str
+    """Waits for the device."""
+    seed: str
+    """Seeds the device, besides `torch.manual_seed`."""
+    backend: str
+    """The backend of process groups whose tensors are on the device."""
+    group_arguments: str = ""
+    """What else `init_process_group` needs with this backend."""
+    launch: str = ""
+    """Starts a function in a process for each device."""
+    save: str = ""
+    """Saves tensors of the device as tensors of the host."""
+    memory: str = ""
+    """The memory that is in use."""
+    device_import: str = ""
+    """The import without which the device does not exist."""
+    backend_import: str = ""
+    """The import without which the backend does not exist."""
+    packages: frozenset[str] = field(default_factory=frozenset)
+    """Packages that fixed programs may import, besides PyTorch."""
+
+    def spelled(self, text: str) -> str:
+        """Code or a message about the torchax device, about the device of this target."""
+        text = text.replace("torchax device", f"{self.title} device") if self is not TORCHAX else text
+        return _DEVICE.sub(rf"\1{self.device}\1", text)
+
+    def needed_for(self, code: str) -> tuple[str, ...]:
+        """The import statements that an expression of this target needs."""
+        return tuple(f"import {name}" for name in sorted(set(_PACKAGE.findall(code))))
+
+    def imports(self, statement: str) -> bool:
+        """Whether fixed programs may import what an import statement imports."""
+        package = statement.split()[1].partition(".")[0]
+        return package not in _OF_TARGETS or package in self.packages
+
+
+TORCHAX = Target(
+    name="torchax",
+    title="torchax",
+    device="jax",
+    available="torch.accelerator.is_available()",
+    synchronize=WAIT_FOR_ALL,
+    seed="torchax.default_env().manual_seed({})",
+    backend="",
+    launch="{}(0, {})",
+    save="torch.save(tree_map_only(torch.Tensor, torch.Tensor.cpu, {}), {})",
+    memory="jax.local_devices()[0].memory_stats()",
+    packages=frozenset({"torchax", "jax", RUNTIME}),
+)
+
+TORCH_XLA = Target(
+    name="torch_xla",
+    title="`torch_xla`",
+    device="xla",
+    available='torch_xla.runtime.device_type() == "TPU"',
+    synchronize="torch_xla.sync(wait=True)",
+    seed="torch_xla.manual_seed({})",
+    backend="xla",
+    group_arguments='init_method="xla://"',
+    launch="torch_xla.launch({}, args=({}))",
+    save="xm.save({}, {})",
+    memory="xm.get_memory_info()",
+    device_import="import torch_xla",
+    backend_import="import torch_xla.distributed.xla_backend",
+    packages=frozenset({"torch_xla"}),
+)
+
+TORCHTPU = Target(
+    name="torchtpu",
+    title="TorchTPU",
+    device="tpu",
+    available="torch.accelerator.is_available()",
+    synchronize="torch.accelerator.synchronize()",
+    seed="",
+    backend="tpu_dist",
+    packages=frozenset({"torch_tpu"}),
+)
+
+TARGETS = {one.name: one for one in (TORCHAX, TORCH_XLA, TORCHTPU)}
+"""The targets by name, the default first."""
+
+EVERY_TARGET = frozenset(TARGETS)
+
+_OF_TARGETS = frozenset[str]().union(*(one.packages for one in TARGETS.values()))

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tpulint.finding import FileError
-from tpulint.settings import Selectors, Settings, load, patterns, with_known_selectors
+from tpulint.settings import TARGETS, Selectors, Settings, load, patterns, with_known_selectors
 
 _STDIN = "-"
 
@@ -83,6 +83,8 @@ def asked_for(
             extend_select=_commas(extend_select),
         ),
     )
+    if settings.keep_gpu and settings.target != TARGETS[0]:
+        raise UsageError(f"keep-gpu goes with the target {TARGETS[0]}, not with {settings.target}")
     settings = with_known_selectors(settings, _known_rules)
     if _STDIN in paths:
         return Given(settings, stdin=(name, sys.stdin.buffer.read()))

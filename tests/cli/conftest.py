@@ -92,6 +92,7 @@ RULES = tuple(
         family_title=family.replace("_", " "),
         former=former,
         fixable=fixable,
+        targets={"torchax"},
         optional=code.startswith("UPG"),
         url=f"https://example.org/{name}.md",
     )

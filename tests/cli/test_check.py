@@ -205,3 +205,19 @@ def test_output_is_coloured_only_on_request(tpulint: Command, engine: Engine, fi
     engine.findings = [finding]
     assert "\x1b[" not in tpulint("check").out
     assert "\x1b[" in tpulint("check", "--color", "always").out
+
+
+def test_another_target_is_passed_on_with_a_note_of_the_rules_that_are_not_used(
+    tpulint: Command, engine: Engine
+) -> None:
+    outcome = tpulint("check", "--target", "torch_xla")
+    assert outcome.code == 0
+    assert engine.settings.target == "torch_xla"
+    assert "rules are for the target torch_xla; what the others find" in outcome.err
+    assert "" == tpulint("check", "--target", "torch_xla", "--quiet").err
+
+
+def test_keep_gpu_goes_with_torchax_only(tpulint: Command) -> None:
+    outcome = tpulint("check", "--target", "torchtpu", "--keep-gpu")
+    assert outcome.code == 2
+    assert "keep-gpu goes with the target torchax, not with torchtpu" in outcome.err

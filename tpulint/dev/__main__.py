@@ -16,6 +16,7 @@ from tpulint.dev import (
     probe_operators,
     program_times,
     render_docs,
+    torchtpu_table,
     touched,
     tpu_costs,
     verify_in,
@@ -51,6 +52,13 @@ def _probe_operators() -> None:
     """Write tpulint/knowledge/operators.py from what the installed torchax does with each operator."""
     for name in probe_operators.write():
         click.echo(f"gives something else on torchax: {name}")
+
+
+@dev.command("torchtpu-table")
+@click.argument("interpreter", default=".venv-torchtpu/bin/python")
+def _torchtpu_table(interpreter: str) -> None:
+    """Write tpulint/knowledge/torchtpu_api.py from the torch-tpu that INTERPRETER has installed."""
+    click.echo(f"{torchtpu_table.write(interpreter)} functions of torch.tpu")
 
 
 @dev.command("program-times")

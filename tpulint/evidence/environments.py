@@ -66,6 +66,7 @@ ENVIRONMENTS = {
         Environment("jax", "JAX without torchax", packages=_JAX),
         Environment("torchax", "PyTorch and torchax", packages=("torch", "torchax", *_JAX)),
         Environment("torch-xla", "torch_xla on the CPU", {"PJRT_DEVICE": "CPU", "CPU_NUM_DEVICES": "1"}),
+        Environment("torchtpu", "TorchTPU without a TPU", {"TPU_SKIP_MDS_QUERY": "1"}),
         Environment("tensorflow", "TensorFlow on the CPU", {"TF_CPP_MIN_LOG_LEVEL": "2"}),
     )
 }

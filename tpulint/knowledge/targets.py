@@ -39,11 +39,13 @@ class Target:
     group_arguments: str = ""
     """What else `init_process_group` needs with this backend."""
     launch: str = ""
-    """Starts a function in a process for each device."""
+    """The function that starts another one in a process for each device."""
     save: str = ""
-    """Saves tensors of the device as tensors of the host."""
-    memory: str = ""
-    """The memory that is in use."""
+    """The function that saves tensors of the device as tensors of the host."""
+    save_import: str = ""
+    """The import of this function."""
+    loads: bool = False
+    """Whether `torch.load` can load tensors onto the device."""
     device_import: str = ""
     """The import without which the device does not exist."""
     backend_import: str = ""
@@ -74,9 +76,6 @@ TORCHAX = Target(
     synchronize=WAIT_FOR_ALL,
     seed="torchax.default_env().manual_seed({})",
     backend="",
-    launch="{}(0, {})",
-    save="torch.save(tree_map_only(torch.Tensor, torch.Tensor.cpu, {}), {})",
-    memory="jax.local_devices()[0].memory_stats()",
     packages=frozenset({"torchax", "jax", RUNTIME}),
 )
 
@@ -89,9 +88,9 @@ TORCH_XLA = Target(
     seed="torch_xla.manual_seed({})",
     backend="xla",
     group_arguments='init_method="xla://"',
-    launch="torch_xla.launch({}, args=({}))",
-    save="xm.save({}, {})",
-    memory="xm.get_memory_info()",
+    launch="torch_xla.launch",
+    save="xm.save",
+    save_import="import torch_xla.core.xla_model as xm",
     device_import="import torch_xla",
     backend_import="import torch_xla.distributed.xla_backend",
     packages=frozenset({"torch_xla"}),
@@ -105,6 +104,7 @@ TORCHTPU = Target(
     synchronize="torch.accelerator.synchronize()",
     seed="",
     backend="tpu_dist",
+    loads=True,
     packages=frozenset({"torch_tpu"}),
 )
 

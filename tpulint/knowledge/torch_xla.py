@@ -180,3 +180,11 @@ REPLACEMENTS = {
     "torch_xla.experimental.scan": "`jax.lax.scan`, through `torchax.interop.call_jax`",
     "torch_xla.stablehlo": "`torchax.export`",
 }
+
+#: Functions that torch_xla 2.9.0 does not have, or warns of: what to call instead, and why, for messages.
+OUTDATED = {
+    "xm.xla_device": ("torch_xla.device", "is deprecated"),
+    "xm.mark_step": ("torch_xla.sync", "is deprecated"),
+    "xm.get_ordinal": ("xr.global_ordinal", "does not exist"),
+    "xm.xrt_world_size": ("xr.world_size", "does not exist"),
+}

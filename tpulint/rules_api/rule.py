@@ -59,7 +59,7 @@ class Rule:
         optional: if true, the rule is off until `select` or `extend-select` names it by its code, a prefix of
             its code, or its name; `ALL` does not select it.
         targets: the names of the targets that the rule is for, such as `knowledge.targets.EVERY_TARGET`;
-            torchax alone by default. Fixes and messages name the torchax device, `"jax"`, for which the
+            only torchax by default. Fixes and messages name the torchax device, `"jax"`, for which the
             device of the target is written.
         url: the address of the rule's page. None for rules of packs by default.
 

@@ -74,12 +74,17 @@ def loaded(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     device = ctx.text(place) if isinstance(place, ast.Name | ast.Attribute) else ctx.rewrite.device
     moved = list(_moved(call, device, ctx))
     name = _device(place, ctx) if place is not None else None
+    if name == ctx.program.target.device and ctx.program.target.loads:
+        return
     if place is not None and name is not None:
         edit = ctx.rewrite.replace(place, ctx.rewrite.quoted("cpu", place))
         title = 'replace the value of `map_location` with `"cpu"`'
         title += ", and move the loaded module to the device" if moved else ""
         fix = ctx.rewrite.fix(title, edit, *moved, applicability=Applicability.UNSAFE)
-        message = f"with torchax, `torch.load` can load tensors only onto the CPU, not onto `{name}`"
+        target = ctx.program.target
+        message = f"with {target.title}, `torch.load` can load tensors only onto the CPU, not onto `{name}`"
+        if target.loads:
+            message = f"a TPU host has no device `{name}` onto which `torch.load` could load tensors"
         yield ctx.finding(place, message, fix)
     elif moved and place is None:
         title = f"move the loaded module to the device with `.to({device})`"

@@ -103,7 +103,6 @@ from tpulint.knowledge.distributed import (
     collective,
 )
 from tpulint.knowledge.runtime import DISTRIBUTION
-from tpulint.knowledge.targets import EVERY_TARGET
 from tpulint.rules_api import Applicability, Context, Finding, Fix, Rule
 
 rule = Rule(
@@ -111,7 +110,6 @@ rule = Rule(
     "process group, or communication between processes",
     module=__name__,
     fix=Applicability.UNSAFE,
-    targets=EVERY_TARGET,
 )
 
 _ONE = "because one process uses all chips"

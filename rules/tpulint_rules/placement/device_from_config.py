@@ -35,7 +35,6 @@ import re
 from collections.abc import Iterator
 
 from tpulint.knowledge.configuration import NAMESPACE
-from tpulint.knowledge.targets import EVERY_TARGET
 from tpulint.knowledge.tracing import is_device_word
 from tpulint.rules_api import Applicability, Context, Finding, FunctionNode, Rule, Unknown
 from tpulint.rules_api.syntax import dotted, is_name
@@ -52,7 +51,6 @@ rule = Rule(
     module=__name__,
     former=("device-from-text",),
     fix=Applicability.UNSAFE,
-    targets=EVERY_TARGET,
 )
 
 

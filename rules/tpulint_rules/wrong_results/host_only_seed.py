@@ -59,9 +59,9 @@ def manual_seed(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     if ctx.names.qualified(call.func) not in _SEEDS or len(call.args) != 1 or ctx.trace.path is not None:
         return
     statement = ctx.statement(call)
-    if not isinstance(statement, ast.Expr) or statement.value is not call or not ctx.program.serves_device:
+    if not isinstance(statement, ast.Expr) or statement.value is not call or not ctx.program.target.seed:
         return
-    if not ctx.program.target.seed:
+    if not ctx.program.serves_device and not ctx.program.runs_on_torch_xla:
         return
     in_method = ctx.scope.function is not None and ctx.scope.function.owner is not None
     if in_method or _seeds_device(ctx):

@@ -1,0 +1,1 @@
+"""Programs that use a TPU through torch_xla or TorchTPU."""

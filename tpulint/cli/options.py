@@ -131,8 +131,8 @@ def note_on_target(settings: Settings, *, quiet: bool) -> None:
 
     used = [rule for rule in rules() if settings.target in rule.targets]
     complain(
-        f"{len(used)} of {len(rules())} rules are for the target {settings.target}; what the others find, which "
-        "are about torchax or other libraries, was not looked for",
+        f"{len(used)} of {len(rules())} rules are for the target {settings.target}; what the others find, "
+        "which are about torchax or other libraries, was not looked for",
         kind="note",
     )
 

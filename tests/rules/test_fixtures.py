@@ -18,6 +18,7 @@ from tpulint.project_files.kinds import kind_of
 from tpulint.registry import rules
 from tpulint.rewrite.apply import File
 from tpulint.rewrite.render import Rendering
+from tpulint.settings import TARGETS
 from tpulint.source import Source
 from tpulint.testing import fixed, unmet
 
@@ -186,6 +187,6 @@ def test_fixed_files_parse_and_a_second_fix_changes_nothing(case: Case, examined
 
 @each_case
 def test_fix_with_keep_gpu_gives_files_that_parse(case: Case, examined: Examine) -> None:
-    settings = replace(case.settings, keep_gpu=True)
+    settings = replace(case.settings, keep_gpu=True, target=TARGETS[0])  # it goes with no other one
     for path, text in fixed(case, settings=settings, cache=examined(case).cache).items():
         parse(path, text)

@@ -14,6 +14,26 @@ OPTIONS = frozenset({"jax_platforms", "jax_platform_name"})
 #: The option with the default device, which may be a platform as well.
 DEFAULT_DEVICE = "jax_default_device"
 
+#: Environment variables that JAX reads when it is imported: those that are true or false, and all.
+FLAGS = frozenset(
+    {
+        *("JAX_CHECK_TRACER_LEAKS", "JAX_DEBUG_INFS", "JAX_DEBUG_NANS", "JAX_DISABLE_JIT"),
+        *("JAX_ENABLE_X64", "JAX_LOG_COMPILES", "JAX_THREEFRY_PARTITIONABLE"),
+    }
+)
+READ_ON_IMPORT = (
+    FLAGS
+    | VARIABLES
+    | {
+        *("JAX_COMPILATION_CACHE_DIR", "JAX_DEFAULT_MATMUL_PRECISION", "JAX_DEFAULT_PRNG_IMPL"),
+        *("JAX_NUMPY_RANK_PROMOTION", "JAX_TRACEBACK_FILTERING", "JAX_TRANSFER_GUARD"),
+    }
+)
+#: Packages that import JAX.
+IMPORT_JAX = ("equinox", "flax", "haiku", "jax", "numpyro", "optax", "torchax", "torchax_compat")
+#: Packages that start processes, which inherit environment variables.
+STARTERS = frozenset({"concurrent", "joblib", "multiprocessing", "ray", "subprocess"})
+
 #: Functions that take a platform, with the position of this argument; its keyword is `backend`.
 LOOKUPS = {
     "jax.devices": 0,

@@ -2,8 +2,8 @@
 
 ## What it does
 
-Reports code that sets a variable such as `JAX_PLATFORMS` or `JAX_ENABLE_X64` in `os.environ`, below the line that
-imports JAX, or a library that imports JAX.
+Reports code that sets a variable such as `JAX_PLATFORMS` or `JAX_ENABLE_X64` in `os.environ`, below the line
+that imports JAX, or a library that imports JAX.
 
 The rule does not report files that start other processes, because these inherit the variable, and not a GPU
 platform, which [JAX101](gpu-platform-setting.md) reports.

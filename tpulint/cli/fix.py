@@ -156,6 +156,8 @@ def _with_project_files(
     from tpulint.engine import project_files
 
     contents, errors = project_files.read(given.project_files)
+    if not contents:
+        return result, declared, errors
     declaring = {one.path: one for one in declared if one.path in contents}
     contents |= {path: one.data for path, one in declaring.items()}
     found = project_files.fix(contents, given.settings, unsafe=unsafe)

@@ -140,6 +140,8 @@ def note_on_target(settings: Settings, *, quiet: bool) -> None:
 def given_input(paths: tuple[str, ...], choices: Mapping[str, Any], *, quiet: bool) -> Given:
     """What the options name, with a note on standard error if that is no file at all."""
     given = asked_for(paths, **choices)
-    if not given and not given.errors and not quiet:
+    is_named = any(str(file) in given.named for file in given.project_files)
+    has_work = given.files or given.stdin is not None or is_named
+    if not has_work and not given.errors and not quiet:
         complain("no Python files to check (files that Git ignores are skipped)", kind="note")
     return given

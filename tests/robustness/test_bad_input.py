@@ -354,3 +354,11 @@ def test_nearly_empty_files_are_clean(tpulint: Command, folder: Path, data: byte
         outcome = tpulint(command)
         assert (0, "", "") == (outcome.code, outcome.out, outcome.err)
     assert data == (folder / "little.py").read_bytes()
+
+
+def test_a_variable_that_is_computed_from_itself_is_analyzed(tpulint: Command, folder: Path) -> None:
+    flags = 'flags = "--xla_gpu_autotune_level=4"\nflags = flags + " "\nos.environ["XLA_FLAGS"] = flags\n'
+    (folder / "flags.py").write_text(f"import os\n\nimport jax\n\n{flags}")
+    outcome = tpulint("check", "--select", "JAX106", "--output-format", "json", "flags.py")
+    assert [("flags.py", "JAX106", 7, 27)] == outcome.places
+    assert "" == outcome.err

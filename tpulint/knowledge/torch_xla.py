@@ -161,7 +161,7 @@ FUNCTIONS = frozenset(
         *("xm.save", "xser.save", "xser.load"),
         *("xs.Mesh", "xs.mark_sharding", "xs.get_1d_mesh", "xs.set_global_mesh", "xs.ShardingSpec"),
         *("amp.autocast", "amp.GradScaler", "xm.set_rng_state", "torch_xla.manual_seed"),
-        *("xp.start_server", "xr.initialize_cache"),
+        *("xp.start_server", "xp.StepTrace", "xr.initialize_cache"),
     }
 )
 

@@ -129,6 +129,7 @@ def _modules() -> dict[str, dict[str, Any]]:
         "runtime": runtime,
         "distributed.parallel_loader": {"ParallelLoader": _Loader, "MpDeviceLoader": _Loader},
         "distributed.xla_multiprocessing": {"spawn": _launch, "MpModelWrapper": lambda model: model},
+        "distributed.xla_backend": {},
         "distributed.spmd": sharding,
         "distributed.spmd.xla_sharding": sharding,
         "utils.serialization": {"save": _save, "load": torch.load},

@@ -71,15 +71,15 @@ def _checked(value: ast.expr, statement: ast.stmt | None, ctx: Context) -> Itera
     yield ctx.finding(value, message, _fix(value, texts, statement, ctx))
 
 
-def _texts(value: ast.expr, ctx: Context) -> Iterator[ast.Constant]:
-    """The strings with flags for GPUs that the value consists of."""
+def _texts(value: ast.expr, ctx: Context, seen: tuple[ast.expr, ...] = ()) -> Iterator[ast.Constant]:
+    """The strings with flags for GPUs that the value consists of; `seen` are values that consist of it."""
     for part in ast.walk(value):
         if isinstance(part, ast.Constant) and isinstance(part.value, str) and _FLAG.search(part.value):
             yield part
         elif isinstance(part, ast.Name):
             for assigned in ctx.names.assigned_values(part):
-                if not isinstance(assigned, ast.Name):
-                    yield from _texts(assigned, ctx)
+                if not isinstance(assigned, ast.Name) and assigned not in seen:
+                    yield from _texts(assigned, ctx, (*seen, assigned))
 
 
 def _fix(value: ast.expr, texts: list[ast.Constant], statement: ast.stmt | None, ctx: Context) -> Fix | None:

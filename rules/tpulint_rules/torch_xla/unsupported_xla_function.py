@@ -27,7 +27,15 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from tpulint.knowledge.torch_xla import FUNCTIONS, MODULES, PACKAGE, REDUCTIONS, REPLACEMENTS, short_name
+from tpulint.knowledge.torch_xla import (
+    FUNCTIONS,
+    MODULES,
+    PACKAGE,
+    REDUCTIONS,
+    REPLACEMENTS,
+    SYNCFREE,
+    short_name,
+)
 from tpulint.rules_api import Context, Finding, Rule
 
 rule = Rule(
@@ -83,7 +91,7 @@ def _used(use: ast.Name, ctx: Context) -> Iterator[Finding]:
     if short in FUNCTIONS:
         yield ctx.finding(whole, f"`{short}` is passed on as a function; call it here instead")
         return
-    message = f"`{short}` is a function of `torch_xla`, which has no equivalent under torchax"
+    message = f"`{short}` belongs to `torch_xla`, and has no equivalent under torchax"
     instead = next((new for old, new in REPLACEMENTS.items() if short.startswith(old)), None)
     yield ctx.finding(whole, message if instead is None else f"{message}; use {instead} instead")
 
@@ -103,4 +111,4 @@ def _is_reported(whole: ast.expr, short: str, ctx: Context) -> bool:
     outer = ctx.parent(whole)
     is_called = isinstance(outer, ast.Call) and outer.func is whole
     is_decorator = isinstance(outer, ast.FunctionDef) and whole in outer.decorator_list
-    return short in REDUCTIONS or (short in FUNCTIONS and (is_called or is_decorator))
+    return short in REDUCTIONS or short in SYNCFREE or (short in FUNCTIONS and (is_called or is_decorator))

@@ -16,8 +16,8 @@ The fix calls the function directly, as rank 0:
 
 - If the program gives each process its share of the samples, with a `DistributedSampler`, the fix of TPU001
   (`missing-torchax-environment`) makes each device a rank, and this fix also starts the process group of
-  these ranks. The program then computes what it computed with one process for each device; see [distributed
-  programs](../distributed.md).
+  these ranks, instead of the function. The program then computes what it computed with one process for each
+  device; see [distributed programs](../distributed.md).
 - Other programs run on one device.
 
 `xmp.MpModelWrapper(model)` becomes `model`.
@@ -79,11 +79,20 @@ def _fix(call: ast.Call, parameters: tuple[str, ...], ctx: Context) -> Fix | Non
             arguments = ["0", f"*{ctx.text(several)}"]
     text = f"{ctx.rewrite.operand(given['fn'])}({', '.join(arguments)})"
     imports: tuple[Change, ...] | None = ()
-    if ctx.program.has_rank_per_device and not ctx.names.has_call("init_process_group"):
+    own: list[Change] = []
+    if ctx.program.has_rank_per_device:
         text = ctx.rewrite.lines(statement, "torch.distributed.init_process_group()", text)
-        imports = ctx.rewrite.imports("import torch")
+        imports, own = ctx.rewrite.imports("import torch"), list(_own_starts(ctx))
     if imports is None:
         return None
     title = f"call `{ctx.text(given['fn'])}` directly, as rank 0"
     edit = ctx.rewrite.replace(statement, text)
-    return ctx.rewrite.fix(title, edit, *imports, applicability=Applicability.UNSAFE)
+    return ctx.rewrite.fix(title, edit, *own, *imports, applicability=Applicability.UNSAFE)
+
+
+def _own_starts(ctx: Context) -> Iterator[Change]:
+    """Edits that remove the calls with which the processes start the group, perhaps under a condition."""
+    for call, at in ctx.calls("init_process_group"):
+        statement = ctx.statement(call)
+        if at.program.starts_group(call) and isinstance(statement, ast.Expr) and statement.value is call:
+            yield ctx.rewrite.delete(statement)

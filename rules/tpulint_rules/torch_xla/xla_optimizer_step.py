@@ -53,18 +53,28 @@ def optimizer_step(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     yield ctx.finding(call, message, fix)
 
 
+@rule.on(ast.Attribute, named=frozenset(name.rpartition(".")[2] for name in SYNCFREE))
+def syncfree(node: ast.Attribute, ctx: Context) -> Iterator[Finding]:
+    yield from _syncfree(node, ctx)
+
+
 @rule.on(ast.Call, named=frozenset(name.rpartition(".")[2] for name in SYNCFREE))
-def syncfree(call: ast.Call, ctx: Context) -> Iterator[Finding]:
-    name = short_name(ctx.names.qualified(call.func))
+def imported_syncfree(call: ast.Call, ctx: Context) -> Iterator[Finding]:
+    if isinstance(call.func, ast.Name):
+        yield from _syncfree(call.func, ctx)
+
+
+def _syncfree(node: ast.expr, ctx: Context) -> Iterator[Finding]:
+    name = short_name(ctx.names.qualified(node))
     if name not in SYNCFREE:
         return
     imports, fix = ctx.rewrite.imports("import torch"), None
     if imports is not None:
         new = f"torch.optim.{name.rpartition('.')[2]}"
-        edit = ctx.rewrite.replace(call.func, new)
+        edit = ctx.rewrite.replace(node, new)
         title = f"replace `{name}` with `{new}`"
         fix = ctx.rewrite.fix(title, edit, *imports, applicability=Applicability.UNSAFE)
-    yield ctx.finding(call, f"`{name}` is an optimizer of `torch_xla`, which torchax cannot use", fix)
+    yield ctx.finding(node, f"`{name}` is an optimizer of `torch_xla`, which torchax cannot use", fix)
 
 
 def _step(call: ast.Call, ctx: Context) -> Fix | None:

@@ -82,6 +82,11 @@ class Names(Namespace):
         """Whether the file has a string constant with this text."""
         return text in self._module.index.texts
 
+    def has_string_nearby(self, text: str) -> bool:
+        """Whether the enclosing function, or the file outside of functions, has this string constant."""
+        found = self._module.index.texts.get(text, ())
+        return any(scope.function is self.scope.function for _, scope in found)
+
     def large_integers(self) -> Iterator[tuple[ast.expr, Scope]]:
         """Large integer constants, and powers and shifts, of the whole file, each with its scope."""
         return ((node, at) for node, at in self._module.index.large if isinstance(node, ast.expr))

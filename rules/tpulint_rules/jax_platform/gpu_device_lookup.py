@@ -11,6 +11,8 @@ Reports a GPU platform (`gpu`, `cuda` or `rocm`) as the argument of:
 
 If the argument is a name, an attribute or a configuration, it is followed through the file.
 
+The rule does not report code in a function that also names the platform `tpu`.
+
 ## Why it matters on TPU
 
 A TPU host has no GPU, so `jax.devices("gpu")` raises `RuntimeError: Unknown backend: 'gpu' requested, but no
@@ -70,7 +72,7 @@ def lookup(call: ast.Call, ctx: Context) -> Iterator[Finding]:
         return
     value = given.value if isinstance(given, ast.keyword) else given
     platforms = sorted(filter(is_gpu, ctx.program.texts(value)), key=str)
-    if not platforms:
+    if not platforms or ctx.names.has_string_nearby("tpu"):
         return
     verb = "asks" if isinstance(value, ast.Constant) else "may ask"
     message = f"`{name}` {verb} for the platform `{platforms[0]}`, which a TPU host does not have"

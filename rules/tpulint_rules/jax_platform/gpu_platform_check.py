@@ -72,7 +72,7 @@ def check(node: ast.Constant, ctx: Context) -> Iterator[Finding]:
     if not names <= GPUS or (listed is not None and listed.elts[0] is not node):
         return
     operator = _OPERATORS.get(type(compare.ops[0]))
-    if operator is None or not _is_platform(left, ctx) or _knows_tpu(ctx):
+    if operator is None or not _is_platform(left, ctx) or ctx.names.has_string_nearby("tpu"):
         return
     if _asks_for_cpu(compare, ctx) or (operator == "!=" and _is_refused(compare, ctx)):
         return
@@ -159,13 +159,6 @@ def _annotation(name: str, ctx: Context) -> ast.expr | None:
     if function is None or not isinstance(function.node, FunctionNode):
         return None
     return next((one.annotation for one in parameters(function.node) if one.arg == name), None)
-
-
-def _knows_tpu(ctx: Context) -> bool:
-    """Whether the function, or the file outside of functions, names the platform `tpu`."""
-    function = ctx.scope.function
-    tree = function.node if function is not None else ctx.tree
-    return any(isinstance(one, ast.Constant) and one.value == "tpu" for one in ast.walk(tree))
 
 
 def _has_kernels(ctx: Context) -> bool:

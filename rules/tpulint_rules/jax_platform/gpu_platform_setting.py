@@ -11,6 +11,8 @@ Reports a GPU platform (`gpu`, `cuda` or `rocm`) as the value of:
 A list such as `cuda,cpu` is reported as well, but not a list with `tpu`.
 If the value is a name, an attribute or a configuration, it is followed through the file.
 
+The rule does not report a platform in a function that also names the platform `tpu`.
+
 ## Why it matters on TPU
 
 A TPU host has no GPU, so JAX raises an error when it creates the first array:
@@ -87,7 +89,7 @@ def option(node: ast.Constant, ctx: Context) -> Iterator[Finding]:
 
 def _checked(name: str, value: ast.expr, ctx: Context) -> Iterator[Finding]:
     platforms = sorted(filter(is_gpu, ctx.program.texts(value)), key=str)
-    if not platforms:
+    if not platforms or (isinstance(value, ast.Constant) and ctx.names.has_string_nearby("tpu")):
         return
     verb = "is" if isinstance(value, ast.Constant) else "may be"
     message = f"`{name}` {verb} `{platforms[0]}`, which a TPU host does not have, so JAX "

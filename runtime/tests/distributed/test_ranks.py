@@ -155,3 +155,28 @@ torch.testing.assert_close(shared.module.weight.grad.cpu(), plain.weight.grad)
     flags = "--xla_force_host_platform_device_count=4"
     variables = {"JAX_PLATFORMS": "cpu", "XLA_FLAGS": flags, "PYTHONPATH": source}
     subprocess.run([sys.executable, "-W", "ignore", "-c", code], env={**os.environ, **variables}, check=True)
+
+
+def test_error_of_a_process_ends_all_of_them_at_once() -> None:
+    code = """
+import torch, torchax_compat
+torchax_compat.enable()
+torchax_compat.distributed.one_rank_per_device()
+from torch import distributed
+distributed.init_process_group("nccl")
+distributed.barrier()
+if distributed.get_rank() > 0:
+    raise ValueError("not on this host")
+distributed.barrier()
+"""
+    source = str(Path(torchax_compat.__file__).parents[1])
+    variables = {**os.environ, "JAX_PLATFORMS": "cpu", "PYTHONPATH": source}
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-c", code], env={**variables, **one}, stderr=subprocess.PIPE, text=True
+        )
+        for one in _group(2)
+    ]
+    errors = [process.communicate(timeout=100)[1] for process in processes]
+    assert [1, 1] == [process.returncode for process in processes]
+    assert "ValueError: not on this host" in errors[1]

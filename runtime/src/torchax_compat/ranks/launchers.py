@@ -6,8 +6,11 @@ A program that runs on several hosts has one process on each of them.
 
 from __future__ import annotations
 
+import atexit
+import logging
 import os
 import socket
+import sys
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
@@ -110,7 +113,17 @@ def _start_again(**options: Any) -> None:
 
     jax.extend.backend.clear_backends()
     jax.distributed.initialize(**options)
+    atexit.register(_end)
     torchax.default_env().manual_seed(torch.initial_seed() % (1 << 63))  # the former key is on no device
+
+
+def _end() -> None:
+    """End this process after an error; JAX would wait some minutes for the others, which wait for this one."""
+    if getattr(sys, "last_value", None) is not None:
+        logging.shutdown()
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(1)
 
 
 def _coordinator(launched: Launched) -> str:

@@ -20,7 +20,7 @@ import torchax_compat
 PROGRAMS = Path(__file__).parent / "programs"
 NAMES = (
     *("metrics", "collectives", "accumulated", "by_hand", "different_shapes"),
-    *("sharded", "replicated"),
+    *("sharded", "replicated", "joined"),
 )
 _COLLECTIVE = re.compile(r" (all-reduce|all-gather|all-to-all|collective-permute|reduce-scatter)\(")
 _NUMBER = re.compile(r"-?\d+\.\d+|-?\d+")
@@ -128,10 +128,10 @@ assert all(parameter.jax().sharding.is_fully_replicated for parameter in net.par
     assert {("all-reduce",)} == {tuple(collectives) for collectives in found if collectives}
 
 
-def test_synchronized_statistics_are_those_of_all_ranks() -> None:
-    code = """
+_SYNCHRONIZED = """
 import torch, torchax_compat
 from torch import nn
+torch.manual_seed(0)
 x, momentum = torch.randn(12, 5, 3), None
 plain = nn.BatchNorm1d(5, momentum=momentum)
 nn.init.normal_(plain.weight)
@@ -139,6 +139,7 @@ plain(x).pow(3).mean().backward()
 torchax_compat.enable()
 torchax_compat.distributed.one_rank_per_device()
 torch.distributed.init_process_group("nccl")
+from torchax_compat import ranks
 from torchax_compat.ranks.local_tensor import LocalTensor
 shared = nn.BatchNorm1d(5, momentum=momentum)
 shared.load_state_dict({**plain.state_dict(), **nn.BatchNorm1d(5).state_dict(), "weight": plain.weight})
@@ -146,15 +147,31 @@ shared = nn.parallel.DistributedDataParallel(nn.SyncBatchNorm.convert_sync_batch
 @torchax_compat.differentiable
 def compute_loss(net, x):
     return net(x).pow(3).mean()
-compute_loss(shared, LocalTensor(parts=list(x.chunk(4))).to("jax")).backward()
+parts = x.chunk(ranks.world())
+compute_loss(shared, LocalTensor(parts=[parts[rank] for rank in ranks.own()]).to("jax")).backward()
 for name, value in plain.state_dict().items():
     torch.testing.assert_close(shared.module.state_dict()[name].cpu(), value, check_dtype=False)
 torch.testing.assert_close(shared.module.weight.grad.cpu(), plain.weight.grad)
 """
-    source = str(Path(torchax_compat.__file__).parents[1])
-    flags = "--xla_force_host_platform_device_count=4"
-    variables = {"JAX_PLATFORMS": "cpu", "XLA_FLAGS": flags, "PYTHONPATH": source}
-    subprocess.run([sys.executable, "-W", "ignore", "-c", code], env={**os.environ, **variables}, check=True)
+
+
+@pytest.mark.parametrize(("devices", "processes"), [(4, 1), (2, 2), (1, 2)])
+def test_synchronized_statistics_are_those_of_all_ranks(devices: int, processes: int) -> None:
+    groups = _group(processes) if processes > 1 else [{}]
+    started = [_of_code(_SYNCHRONIZED, devices, group) for group in groups]
+    errors = [process.communicate(timeout=100)[1] for process in started]
+    assert [0] * processes == [process.returncode for process in started], errors
+
+
+def _of_code(code: str, devices: int, variables: dict[str, str]) -> subprocess.Popen[str]:
+    flags = f"--xla_force_host_platform_device_count={devices}"
+    plain = {"JAX_PLATFORMS": "cpu", "PYTHONPATH": str(Path(torchax_compat.__file__).parents[1])}
+    return subprocess.Popen(
+        [sys.executable, "-W", "ignore", "-c", code],
+        env={**os.environ, **plain, "XLA_FLAGS": flags, **variables},
+        stderr=subprocess.PIPE,
+        text=True,
+    )
 
 
 def test_error_of_a_process_ends_all_of_them_at_once() -> None:
@@ -169,14 +186,7 @@ if distributed.get_rank() > 0:
     raise ValueError("not on this host")
 distributed.barrier()
 """
-    source = str(Path(torchax_compat.__file__).parents[1])
-    variables = {**os.environ, "JAX_PLATFORMS": "cpu", "PYTHONPATH": source}
-    processes = [
-        subprocess.Popen(
-            [sys.executable, "-c", code], env={**variables, **one}, stderr=subprocess.PIPE, text=True
-        )
-        for one in _group(2)
-    ]
+    processes = [_of_code(code, 1, group) for group in _group(2)]
     errors = [process.communicate(timeout=100)[1] for process in processes]
     assert [1, 1] == [process.returncode for process in processes]
     assert "ValueError: not on this host" in errors[1]

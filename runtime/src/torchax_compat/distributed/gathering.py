@@ -27,7 +27,7 @@ def gather_values(value: Any) -> list[Any]:
     from ..adapters.torch_internals import pytree
     from ..ranks import between_processes, local_tensor
 
-    if ranks.are_on() and not local_tensor.differs(value):
+    if ranks.count() > 1 and not local_tensor.differs(value):
         ranks.report_once(
             f"`gather_values` gets the value of rank 0 for each of {ranks.count()} ranks: only tensors, and "
             "numbers from `item()` and `tolist()`, have the values of all ranks, and a float times such an "

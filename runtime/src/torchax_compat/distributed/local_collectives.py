@@ -59,6 +59,11 @@ def _collective(function: Callable[..., Any]) -> Callable[..., Any]:
                 f"`{function.__name__}` over some of the ranks: one process drives those of all its devices, "
                 "and only collectives over all ranks are supported"
             )
+        if ranks.are_of_one() and not (function in _MAPPED and ranks.are_mapped()):
+            raise NotImplementedError(
+                f"`{function.__name__.removeprefix('_')}` in a compiled function, or in one that runs once "
+                "for each rank: call it outside of functions that are decorated with `@differentiable`"
+            )
         with torch.no_grad():
             function(*args, **kwargs)
         return Done() if async_op else None
@@ -124,13 +129,10 @@ def _reduced(tensor: torch.Tensor, op: Any) -> torch.Tensor:
 
 @_collective
 def _all_reduce(tensor: torch.Tensor, op: Any = _OP.SUM) -> None:
-    if arrays.is_traced(tensor):
-        if ranks.processes() > 1:
-            raise NotImplementedError(
-                "`all_reduce` in a compiled function, with several processes: a process computes with its "
-                "own devices; call it outside of functions that are decorated with `@differentiable`"
-            )
-        arrays.write(tensor, _OF_AXIS[op](tensor.jax(), ranks.AXIS))
+    if ranks.are_of_one():
+        if op not in _OF_AXIS:
+            raise NotImplementedError(f"`all_reduce` with {op} in a compiled function: call it outside of it")
+        arrays.write(tensor, _OF_AXIS[op](arrays.array_of(tensor), ranks.AXIS))
         return
     total = _reduced(tensor, op)
     _write(tensor, [total] * ranks.count())
@@ -166,11 +168,16 @@ def _rank(of_all: int | None, of_group: int | None) -> int:
 
 @_collective
 def _all_gather(tensor_list: list[Any], tensor: torch.Tensor) -> None:
-    if tensor.dtype == torch.uint8 and not isinstance(tensor, LocalTensor) and ranks.are_on():
+    if tensor.dtype == torch.uint8 and not isinstance(tensor, LocalTensor) and ranks.count() > 1:
         ranks.report_once(
             "`all_gather` gets the bytes of the first rank of a process for all its ranks, as of a pickled "
             "object; gather tensors instead"
         )
+    if ranks.are_of_one():
+        values = jax.lax.stop_gradient(jax.lax.all_gather(arrays.array_of(tensor), ranks.AXIS))
+        for target, value in zip(tensor_list, values, strict=True):
+            arrays.write(target, value)
+        return
     for target, part in zip(tensor_list, _parts(tensor), strict=True):
         _write(target, [part] * ranks.count())
 
@@ -217,7 +224,7 @@ def _all_to_all(output_tensor_list: list[Any], input_tensor_list: list[Any]) -> 
 
 def _objects_like(name: str, obj: Any) -> list[Any]:
     """The objects of all ranks, for that of this process; reports one that has nothing of its other ranks."""
-    if ranks.are_on() and not local_tensor.differs(obj):
+    if ranks.count() > 1 and not local_tensor.differs(obj):
         ranks.report_once(
             f"`{name}` gets the object of rank 0 for each of {ranks.count()} ranks: only tensors, and "
             "numbers from `item()` and `tolist()`, have the values of all ranks; gather tensors instead"
@@ -264,10 +271,12 @@ def _scatter_object_list(
 @_collective
 def _barrier(**_kwargs: Any) -> None:
     """Wait for the other processes."""
-    if ranks.processes() > 1:
+    if ranks.processes() > 1 and not ranks.are_of_one():
         between_processes.wait()
 
 
+#: Those that a function which JAX maps over the ranks may call.
+_MAPPED = {one.__wrapped__ for one in (_all_reduce, _all_gather, _barrier)}  # type: ignore[attr-defined]
 #: The collectives, by their names in `torch.distributed`.
 COLLECTIVES: dict[str, Callable[..., Any]] = {
     name.removeprefix("_"): function

@@ -50,9 +50,10 @@ def _sampler(loader: Any) -> Any:
 
 def _check(sampler: Any) -> None:
     """Warn if a sampler of the program ignores the rank that is set on a copy of it."""
-    if isinstance(sampler, torch.utils.data.DistributedSampler) and (
-        type(sampler).__iter__ is torch.utils.data.DistributedSampler.__iter__
-    ):
+    is_own = isinstance(sampler, torch.utils.data.DistributedSampler)
+    if is_own and type(sampler).__iter__ is torch.utils.data.DistributedSampler.__iter__:
+        return
+    if ranks.count() == 1:
         return
     first, second = (list(_with_rank(sampler, rank)) for rank in ranks.own()[:2])
     if first == second and len(first) > 1:

@@ -102,7 +102,7 @@ def _wraps(
 def _calls(self: Any, *inputs: Any, **kwargs: Any) -> Any:
     if not ranks.are_counted():
         return _call(self, *inputs, **kwargs)
-    if ranks.are_on() and self.training and torch.is_grad_enabled() and not ranks.are_of_one():
+    if ranks.count() > 1 and self.training and torch.is_grad_enabled() and not ranks.are_of_one():
         ranks.report_once(
             f"the batch of `DistributedDataParallel` is the same on all {ranks.count()} ranks, so that each "
             "device computes the same: use a `DataLoader` with a `DistributedSampler`"

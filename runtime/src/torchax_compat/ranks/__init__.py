@@ -13,6 +13,7 @@ So a process may do something that others do not, such as saving a checkpoint.
 from __future__ import annotations
 
 import contextlib
+import enum
 import logging
 import os
 import sys
@@ -29,11 +30,26 @@ VARIABLE = "TORCHAX_COMPAT_RANKS"
 _logger = logging.getLogger(__name__.rpartition(".")[0])
 _count = 0  # the ranks in this process
 _process, _processes = 0, 1
-_contexts: list[bool] = []
+_contexts: list[Context] = []
 #: Called by `one_rank_per_device()`, and the functions that they returned, which take back what they did.
 STARTS: list[Callable[[], Callable[[], None]]] = []
 _reported: set[str] = set()
 _ends: list[Callable[[], None]] = []
+
+
+class Context(enum.Enum):
+    """How code runs in which tensors are those of one rank."""
+
+    #: For one rank after the other.
+    IN_TURN = enum.auto()
+    #: JAX maps it over the ranks of this process, so that collectives over `AXIS` work.
+    MAPPED = enum.auto()
+    #: JAX maps it over the ranks of all processes.
+    JOINED = enum.auto()
+
+
+class OtherProcessesNeededError(Exception):
+    """Code that JAX maps over the ranks of one process has a collective over the ranks of all processes."""
 
 
 def one_rank_per_device() -> None:
@@ -140,13 +156,9 @@ def report_once(text: str) -> None:
 
 
 @contextlib.contextmanager
-def of_one(*, are_mapped: bool = False) -> Iterator[None]:
-    """Context in which tensors are those of one rank.
-
-    Args:
-        are_mapped: whether JAX maps the code over the ranks, so that collectives over `AXIS` work.
-    """
-    _contexts.append(are_mapped)
+def of_one(context: Context) -> Iterator[None]:
+    """Context in which tensors are those of one rank."""
+    _contexts.append(context)
     try:
         yield
     finally:
@@ -159,13 +171,21 @@ def are_of_one() -> bool:
 
 
 def are_mapped() -> bool:
-    """Whether JAX maps the running code over the ranks."""
-    return bool(_contexts) and _contexts[-1]
+    """Whether JAX maps the running code over all ranks.
+
+    Raises:
+        OtherProcessesNeededError: JAX maps it over the ranks of this process, and there are others.
+    """
+    if not _contexts or _contexts[-1] is Context.IN_TURN:
+        return False
+    if _processes > 1 and _contexts[-1] is Context.MAPPED:
+        raise OtherProcessesNeededError
+    return True
 
 
 def are_on() -> bool:
-    """Whether each device stands for a rank, and there are several in this process."""
-    return _count > 1
+    """Whether each device stands for a rank, and there are several."""
+    return world() > 1
 
 
 def are_counted() -> bool:

@@ -15,8 +15,6 @@ def synchronized(module: Any, batch: torch.Tensor) -> Any:
     """The result of a `SyncBatchNorm` in training."""
     if not ranks.are_mapped():
         ranks.report_once("`SyncBatchNorm` uses statistics of one rank where ranks run one after the other")
-    elif ranks.processes() > 1:
-        ranks.report_once("`SyncBatchNorm` uses statistics of the ranks of each process, not of all")
     axes = [0, *range(2, batch.dim())]
     shape = [1, -1, *[1] * (batch.dim() - 2)]
     mean = _over_ranks(batch.mean(axes))
@@ -24,7 +22,7 @@ def synchronized(module: Any, batch: torch.Tensor) -> Any:
     variance = _over_ranks(centered.square().mean(axes))
     if module.track_running_stats:
         with torch.no_grad():
-            _note(module, mean.detach(), variance.detach(), ranks.count() * batch.numel() // batch.size(1))
+            _note(module, mean.detach(), variance.detach(), ranks.world() * batch.numel() // batch.size(1))
     normalized = centered * torch.rsqrt(variance + module.eps).reshape(shape)
     if module.affine:
         normalized = normalized * module.weight.reshape(shape) + module.bias.reshape(shape)

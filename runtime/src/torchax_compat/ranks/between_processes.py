@@ -110,15 +110,9 @@ def _combined(operation: str, values: Sequence[Any], source: int = 0) -> list[An
         return []
     placed = [_on_own_devices(value) for value in values]
     specs = tuple(value.sharding.spec for value in placed)
-    if jax.default_backend() == "cpu":
-        # Programs that wait for other processes may take the threads of those that these wait for.
-        jax.block_until_ready(placed)
-    made = _program(operation, source, specs)(
-        [_joined(value, NamedSharding(_mesh(), spec)) for value, spec in zip(placed, specs, strict=True)]
-    )
-    if jax.default_backend() == "cpu":
-        jax.block_until_ready(made)
-    return [_joined(one, NamedSharding(sharding.mesh(), one.sharding.spec)) for one in made]
+    program = _program(operation, source, specs)
+    made = program([whole(value, are_of_ranks=False) for value in wait_on_cpu(placed)])
+    return [own(one, are_of_ranks=False) for one in wait_on_cpu(made)]
 
 
 def _on_own_devices(value: Any) -> Any:
@@ -132,6 +126,46 @@ def _joined(value: Any, to: Any) -> Any:
     """An array with the parts that another one has on the devices of this process."""
     parts = [part.data for part in value.addressable_shards]
     return jax.make_array_from_single_device_arrays(value.shape, to, parts)
+
+
+def whole(value: Any, *, are_of_ranks: bool) -> Any:
+    """An array on the devices of all processes, with what each process has on its own devices.
+
+    Args:
+        value: an array of this process.
+        are_of_ranks: whether its first dimension has the ranks of this process, and then those of all.
+    """
+    if not are_of_ranks:
+        value = _on_own_devices(jax.numpy.asarray(value))
+        return _joined(value, NamedSharding(_mesh(), value.sharding.spec))
+    value = jax.device_put(value, sharding.rows())
+    parts = [part.data for part in value.addressable_shards]
+    shape = (ranks.processes() * value.shape[0], *value.shape[1:])
+    return jax.make_array_from_single_device_arrays(shape, of_all_ranks(), parts)
+
+
+def own(value: Any, *, are_of_ranks: bool) -> Any:
+    """The array of this process, for an array on the devices of all that is sharded as by `whole`."""
+    if not are_of_ranks:
+        return _joined(value, NamedSharding(sharding.mesh(), value.sharding.spec))
+    parts = [part.data for part in value.addressable_shards]
+    shape = (value.shape[0] // ranks.processes(), *value.shape[1:])
+    return jax.make_array_from_single_device_arrays(shape, sharding.rows(), parts)
+
+
+def of_all_ranks() -> Any:
+    """The sharding of an array with a row for each rank of all processes."""
+    return NamedSharding(_mesh(), PartitionSpec((_AXIS, ranks.AXIS)))
+
+
+def same_on_all(spec: Any = None) -> Any:
+    """The sharding of an array that all processes have, on their devices as by a partition spec."""
+    return NamedSharding(_mesh(), spec or PartitionSpec())
+
+
+def wait_on_cpu(values: Any) -> Any:
+    """Wait for arrays on a CPU, where a collective may take the threads that compute its arguments."""
+    return jax.block_until_ready(values) if jax.default_backend() == "cpu" else values
 
 
 @functools.cache

@@ -118,7 +118,7 @@ def _start_again(**options: Any) -> None:
 
 
 def _end() -> None:
-    """End this process after an error; JAX would wait some minutes for the others, which wait for this one."""
+    """End this process after an error; JAX would wait minutes for the others, which wait for this one."""
     if getattr(sys, "last_value", None) is not None:
         logging.shutdown()
         sys.stdout.flush()

@@ -21,7 +21,7 @@ from ..autograd.compiled_function import CompiledFunction
 from ..autograd.specialization import Specialization
 from ..jit import reachable_modules, recompilations, trace
 from ..tensor import arrays
-from . import local_tensor
+from . import joined_functions, local_tensor
 from .local_tensor import LocalTensor
 
 _call = torch.nn.Module.__call__
@@ -68,7 +68,15 @@ class MappedFunction(CompiledFunction):
 
 
 class _Mapped(Specialization):
-    """A specialization whose inputs and results have a dimension for the ranks in front."""
+    """A specialization whose inputs and results have a dimension for the ranks in front.
+
+    The ranks are those of this process, so that processes may call functions that others do not call.
+    A function with collectives is joined: one program computes it for the ranks of all processes.
+    """
+
+    is_joined = False
+    forward: Any
+    backward: Any
 
     def __init__(self, owner: Any, leaves: Any, tree: Any, *others: Any) -> None:
         numbered = pytree.tree_unflatten(list(range(len(leaves))), tree)
@@ -82,7 +90,22 @@ class _Mapped(Specialization):
         """Call the function for some tensors; it cannot run call by call."""
         if not is_compiled:
             raise NotMappedError("it needs values of tensors in Python")
-        return super().__call__(given, is_compiled)
+        try:
+            return super().__call__(given, is_compiled)
+        except ranks.OtherProcessesNeededError:
+            self._join()
+            return super().__call__(given, is_compiled)
+
+    def _join(self) -> None:
+        count, wanted = len(self.parameters), self.with_gradient
+        of_ranks = [i >= count and i - count in self.mapped for i in range(len(wanted))]
+        self.is_joined = True
+        self.forward = joined_functions.Forward(
+            self._forward,
+            [is_of_ranks for is_of_ranks, wants in zip(of_ranks, wanted, strict=True) if wants],
+            [is_of_ranks for is_of_ranks, wants in zip(of_ranks, wanted, strict=True) if not wants],
+        )
+        self.backward = joined_functions.Backward(self.forward)
 
     def _traced(
         self, learned: Any, fixed: Any, buffers: Any, random: Any, states: Any, drawn: Any, *, is_traced: bool
@@ -100,10 +123,10 @@ class _Mapped(Specialization):
 
         def run(rank: Any, learned: Any, fixed: Any) -> Any:
             # Each rank draws numbers of its own, and leaves the same state.
-            with ranks.of_one(are_mapped=True):
+            with ranks.of_one(ranks.Context.JOINED if self.is_joined else ranks.Context.MAPPED):
                 return of_rank(learned, fixed, random=jax.random.fold_in(random, rank))
 
-        numbers = jax.numpy.asarray(ranks.own())
+        numbers = jax.numpy.asarray(range(ranks.world()) if self.is_joined else ranks.own())
         mapped = jax.vmap(run, in_axes=(0, of_learned, of_fixed), axis_name=ranks.AXIS)
         floats, (rest, *others) = mapped(numbers, learned, fixed)
         return floats, (rest, *jax.tree.map(lambda value: value[0], others))
@@ -174,7 +197,7 @@ def _by_rank(function: Callable[..., Any], args: Any, kwargs: dict[str, Any]) ->
     for rank in range(ranks.count()):
         _write(buffers, before)
         given, named = local_tensor.of_rank((args, kwargs), rank)
-        with ranks.of_one():
+        with ranks.of_one(ranks.Context.IN_TURN):
             results.append(function(*given, **named))
         left = [buffer.jax() for buffer in buffers] if rank == 0 else left
     _write(buffers, left)

@@ -86,7 +86,7 @@ def _of_processes(way: Started, count: int, hosts: int, folder: Path) -> list[st
         _process(folder, [*reference, *way.command(rank, count)], **one)
         for rank, one in enumerate(_group(count, hosts))
     ]
-    return [_OF_OTHERS.sub("", process.communicate(timeout=100)[0]) for process in processes]
+    return [_OF_OTHERS.sub("", process.communicate(timeout=300)[0]) for process in processes]
 
 
 def _group(size: int, hosts: int) -> list[dict[str, str]]:
@@ -125,7 +125,7 @@ def _devices(count: int) -> str:
 
 def _printed(count: int, *processes: subprocess.Popen[str]) -> list[str]:
     """What the processes of a fixed program print; the first one says how many devices there are."""
-    ended = [process.communicate(timeout=100) for process in processes]
+    ended = [process.communicate(timeout=300) for process in processes]
     for process, (_, errors) in zip(processes, ended, strict=True):
         assert process.returncode == 0, errors
     assert f"data parallelism over {count} cpu devices: mesh (data={count})" in ended[0][1]
@@ -163,5 +163,5 @@ def test_fixed_program_on_two_hosts_prints_what_the_first_ranks_of_hosts_print(
 @pytest.mark.parametrize("count", [2, 4])
 def test_batches_of_data_parallel_are_split_over_devices_with_the_results_of_one(count: int) -> None:
     command = ["-m", "tpulint.verify.reference", "main.py"]
-    expected, _ = _process(PROGRAMS / "ema" / "before", command).communicate(timeout=100)
+    expected, _ = _process(PROGRAMS / "ema" / "before", command).communicate(timeout=300)
     _are_equal(expected, _of_devices(Started("ema", "main.py", ()), count))

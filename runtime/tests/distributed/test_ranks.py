@@ -40,7 +40,7 @@ def _start(**variables: str) -> subprocess.Popen[str]:
 
 
 def _ended(process: subprocess.Popen[str]) -> tuple[dict[str, str], str]:
-    printed, errors = process.communicate(timeout=100)
+    printed, errors = process.communicate(timeout=300)
     assert process.returncode == 0, errors
     return json.loads(printed.splitlines()[-1]), errors
 
@@ -159,7 +159,7 @@ torch.testing.assert_close(shared.module.weight.grad.cpu(), plain.weight.grad)
 def test_synchronized_statistics_are_those_of_all_ranks(devices: int, processes: int) -> None:
     groups = _group(processes) if processes > 1 else [{}]
     started = [_of_code(_SYNCHRONIZED, devices, group) for group in groups]
-    errors = [process.communicate(timeout=100)[1] for process in started]
+    errors = [process.communicate(timeout=300)[1] for process in started]
     assert [0] * processes == [process.returncode for process in started], errors
 
 
@@ -187,6 +187,6 @@ if distributed.get_rank() > 0:
 distributed.barrier()
 """
     processes = [_of_code(code, 1, group) for group in _group(2)]
-    errors = [process.communicate(timeout=100)[1] for process in processes]
+    errors = [process.communicate(timeout=300)[1] for process in processes]
     assert [1, 1] == [process.returncode for process in processes]
     assert "ValueError: not on this host" in errors[1]

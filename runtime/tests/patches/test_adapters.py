@@ -15,8 +15,8 @@ from torchax_compat.adapters import instance_attributes
 SOURCE = Path(torchax_compat.__file__).parent
 MODULES = sorted(file for file in SOURCE.rglob("*.py") if file.parent.name != "adapters")
 TREES = {file: ast.parse(file.read_text(encoding="utf-8")) for file in MODULES}
-#: Private names that Python documents: of named tuples, and of frames.
-DOCUMENTED = {"_replace", "_fields", "_getframe"}
+#: Private names that Python documents: of named tuples, of frames, and of `os`.
+DOCUMENTED = {"_replace", "_fields", "_getframe", "_exit"}
 
 
 def _is_private(name: str) -> bool:

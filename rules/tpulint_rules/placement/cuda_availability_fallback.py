@@ -372,8 +372,9 @@ def _is_device_text(node: ast.expr, ctx: Context) -> bool:
 
 @rule.on(ast.Attribute, named={"is_cuda"})
 def is_cuda(node: ast.Attribute, ctx: Context) -> Iterator[Finding]:
-    if not isinstance(node.ctx, ast.Load):
-        return
+    outer = ctx.parent(node)
+    if not isinstance(node.ctx, ast.Load) or (isinstance(outer, ast.Call) and outer.func is node):
+        return  # a method of another class
     receiver = ctx.types.of(node.value)
     if isinstance(receiver, Tensor | Unknown) and ctx.names.qualified(node) is None:
         reason = ctx.devices.why_no_fix(node, chooses=False)

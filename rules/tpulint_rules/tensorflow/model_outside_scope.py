@@ -59,10 +59,19 @@ def strategy(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     block = ctx.block(statement)
     place = block.index(statement) + 1
     for number, made in enumerate(block[place:], place):
+        if _makes_strategy(made, ctx):
+            return  # whose models are reported with it
         name = _model(made, ctx)
         if name is not None:
             message = f"`{name}` is created outside of `{target.id}.scope()`, so it is not trained on the TPU"
             yield ctx.finding(made, message, _fix(block, number, name, target.id, ctx))
+
+
+def _makes_strategy(statement: ast.stmt, ctx: Context) -> bool:
+    match statement:
+        case ast.Assign(value=ast.Call() as call):
+            return ctx.names.qualified(call.func) in STRATEGIES
+    return False
 
 
 def _trains(use: ast.Name, ctx: Context) -> bool:

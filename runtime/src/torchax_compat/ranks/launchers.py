@@ -174,11 +174,12 @@ def variables(first: int, own: int, count: int) -> Mapping[str, str]:
 
 
 def _variables(first: int, own: int, count: int) -> Iterator[tuple[str, str]]:
+    known = next((number(local_rank, 0) for rank, local_rank, *_ in _OF_LAUNCHERS if rank in os.environ), 0)
     for rank, local_rank, size, local_size in _OF_LAUNCHERS:
         if rank != "RANK" and rank not in os.environ:
             continue
         yield rank, str(first)
-        yield local_rank, str(own * number(local_rank, 0))
+        yield local_rank, str(own * number(local_rank, known))
         yield size, str(count)
         if local_size == "LOCAL_WORLD_SIZE" or local_size in os.environ:
             yield local_size, str(own * number(local_size, 1, least=1))

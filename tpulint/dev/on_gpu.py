@@ -45,7 +45,8 @@ def table(fixtures: Path, names: tuple[str, ...], jobs: int) -> Iterator[str]:
     if platform.name != "gpu":
         raise OSError(platform.note)
     # Several processes share the GPU's memory.
-    environment = {**platform.environment, "XLA_PYTHON_CLIENT_PREALLOCATE": "false"}
+    shared = {"XLA_PYTHON_CLIENT_PREALLOCATE": "false"}  # tpulint: ignore[JAX105]
+    environment = {**platform.environment, **shared}
     found = [case for case in cases(fixtures) if case.rule == "programs" and case.run is not None]
     yield f"| {' | '.join(_COLUMNS)} |"
     yield f"| {' | '.join('---' for _ in _COLUMNS)} |"

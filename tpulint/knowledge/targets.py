@@ -82,7 +82,7 @@ TORCHAX = Target(
 TORCH_XLA = Target(
     name="torch_xla",
     title="`torch_xla`",
-    device="xla",
+    device="xla",  # tpulint: ignore[XLA101]
     available='torch_xla.runtime.device_type() == "TPU"',
     synchronize="torch_xla.sync(wait=True)",
     seed="torch_xla.manual_seed({})",

@@ -22,7 +22,7 @@ _NAME = "torch_xla"
 
 
 def _device(*_: object, **__: object) -> torch.device:
-    return torch.device("xla", 0)
+    return torch.device("xla", 0)  # tpulint: ignore[XLA101]
 
 
 def _nothing(*_: object, **__: object) -> None:
@@ -58,12 +58,16 @@ def _all_reduce(_: object, inputs: Any, *__: object, **___: object) -> Any:
     return inputs
 
 
+def _on_device(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.to("xla")  # tpulint: ignore[XLA101]
+
+
 class _Loader:
     def __init__(self, loader: Any, *_: object, **__: object) -> None:
         self._loader = loader
 
     def __iter__(self) -> Iterator[Any]:
-        return (tree_map_only(torch.Tensor, lambda one: one.to("xla"), batch) for batch in self._loader)
+        return (tree_map_only(torch.Tensor, _on_device, batch) for batch in self._loader)
 
     def __len__(self) -> int:
         return len(self._loader)

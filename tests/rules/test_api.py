@@ -13,8 +13,9 @@ import pytest
 
 from tpulint import rules_api
 from tpulint.dev import api_page
-from tpulint.rules_api import Context, Rule, results, syntax
+from tpulint.rules_api import Context, Rule, files, results, syntax
 from tpulint.rules_api.devices import Devices
+from tpulint.rules_api.files import FileContext
 from tpulint.rules_api.names import Names
 from tpulint.rules_api.program import Program
 from tpulint.rules_api.rewrite import Rewriting
@@ -33,11 +34,12 @@ NAMESPACES: dict[str, type] = {
 }
 MODULES = (
     "tpulint.rules_api",
+    "tpulint.rules_api.files",
     "tpulint.rules_api.matchers",
     "tpulint.rules_api.results",
     "tpulint.rules_api.syntax",
 )
-EXPORTED = [getattr(module, name) for module in (rules_api, results) for name in module.__all__]
+EXPORTED = [getattr(module, name) for module in (rules_api, files, results) for name in module.__all__]
 
 
 def imported(tree: ast.AST) -> Iterator[str]:
@@ -89,7 +91,7 @@ def test_the_context_has_the_namespaces_and_a_few_members_of_its_own() -> None:
     assert {"rule", "scope"} == {name for name in Context.__slots__ if not name.startswith("_")}
 
 
-@pytest.mark.parametrize("cls", [Context, *NAMESPACES.values()], ids=lambda cls: cls.__name__)
+@pytest.mark.parametrize("cls", [Context, FileContext, *NAMESPACES.values()], ids=lambda cls: cls.__name__)
 def test_signatures_name_only_classes_that_rules_can_import(cls: type) -> None:
     given = {*EXPORTED, *NAMESPACES.values()}
     hidden = {
@@ -108,7 +110,7 @@ def test_training_steps_have_docstrings_and_rules_reach_no_part_of_them() -> Non
     assert [] == [path.name for path in RULES if re.search(parts, path.read_text(encoding="utf-8"))]
 
 
-@pytest.mark.parametrize("cls", [Context, *NAMESPACES.values()], ids=lambda cls: cls.__name__)
+@pytest.mark.parametrize("cls", [Context, FileContext, *NAMESPACES.values()], ids=lambda cls: cls.__name__)
 def test_public_names_have_docstrings(cls: type) -> None:
     assert [] == [name for name, member in members(cls).items() if not member.__doc__]
     assert [] == [name for name in syntax.__all__ if not getattr(syntax, name).__doc__]
@@ -123,7 +125,8 @@ def test_only_methods_that_return_a_bool_are_documented_with_whether(cls: type) 
 
 def test_the_page_of_the_api_has_the_options_of_rules_and_the_types_that_the_namespaces_return() -> None:
     page = api_page.render()
-    options = {*inspect.signature(Rule).parameters, *inspect.signature(Rule.on).parameters} - {"self"}
+    called = (Rule, Rule.on, Rule.on_part)
+    options = {name for one in called for name in inspect.signature(one).parameters} - {"self"}
     assert [] == [
         name for name in options if not re.search(rf"^\| `{name}` \|.*\| [A-Z`].*\. \|$", page, re.MULTILINE)
     ]
@@ -134,4 +137,4 @@ def test_the_page_of_the_api_has_the_options_of_rules_and_the_types_that_the_nam
         for one in classes(typing.get_type_hints(member)["return"])
         if one.__module__.startswith("tpulint.")
     }
-    assert [] == [name for name in returned if f"### `{name}`\n" not in page]
+    assert [] == [name for name in {*returned, *files.__all__} if f"### `{name}`\n" not in page]

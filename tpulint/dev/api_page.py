@@ -10,8 +10,9 @@ from functools import cached_property
 from pathlib import Path
 
 from tpulint import rules_api
-from tpulint.rules_api import Context, Kind, Rule, matchers, results, syntax
+from tpulint.rules_api import Context, Kind, Rule, files, matchers, results, syntax
 from tpulint.rules_api.devices import Devices
+from tpulint.rules_api.files import FileContext
 from tpulint.rules_api.names import Names
 from tpulint.rules_api.program import Program
 from tpulint.rules_api.rewrite import Rewriting
@@ -36,6 +37,7 @@ _HEAD = """\
 A handler of a rule gets a node of the syntax tree and a context `ctx`, which stands for one location in one
 file.
 A handler that is registered for a pattern gets the node of LibCST.
+A handler that is registered with `rule.on_part` gets a part of a file around the code, and a `FileContext`.
 [writing-rules.md](writing-rules.md) shows a complete rule.
 The classes that the tables name are described under [types](#types).
 """
@@ -50,7 +52,7 @@ def render() -> str:
     parts = [
         _HEAD,
         f"## `Rule(...)`\n\n{_OPTIONS}{''.join(_options(Rule, Rule))}",
-        f"## `rule.on(...)`\n\n{_doc(Rule.on)}\n\n{_OPTIONS}{''.join(_options(Rule.on, Rule.on))}",
+        *(_method(name, called) for name, called in (("on", Rule.on), ("on_part", Rule.on_part))),
     ]
     for name, cls in _PARTS.items():
         doc = (inspect.getdoc(cls) or "").splitlines()[0]
@@ -64,9 +66,22 @@ def render() -> str:
         "## `tpulint.rules_api.matchers`\n\nThe names of `libcst.matchers`, for patterns, and functions that "
         f"compare nodes of LibCST with patterns.\n\n{_TABLE}{functions}"
     )
+    parts.append(_files())
     parts.append("## Types\n\nRules import these from `tpulint.rules_api` and `tpulint.rules_api.results`.\n")
     parts += [_type(cls) for cls in _types()]
     return "\n".join(parts)
+
+
+def _method(name: str, called: Callable[..., object]) -> str:
+    """The section of a method of `rule`."""
+    return f"## `rule.{name}(...)`\n\n{_doc(called)}\n\n{_OPTIONS}{''.join(_options(called, called))}"
+
+
+def _files() -> str:
+    """The section of files around the code: the context, and the classes of parts."""
+    parts = [getattr(files, name) for name in files.__all__ if name != FileContext.__name__]
+    head = f"## `tpulint.rules_api.files`\n\n{inspect.getdoc(files)}\n"
+    return "\n".join([head, _type(FileContext), *map(_type, parts)])
 
 
 def _options(called: Callable[..., object], documented: object) -> Iterator[str]:

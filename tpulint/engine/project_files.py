@@ -124,7 +124,7 @@ def _found(source: Source, settings: Settings, errors: list[FileError]) -> list[
             continue
         if not settings.selects(rule.code, rule.name, optional=rule.optional):
             continue
-        context = FileContext(rule, source, kind)
+        context = FileContext(rule, source)
         for wanted, check in rule.part_handlers:
             try:
                 found |= dict.fromkeys(

@@ -21,37 +21,40 @@ class Target:
     """A library that lets PyTorch use a TPU.
 
     Expressions are Python code; `{}` stands for an argument. An expression is empty where there is none.
+
+    Args:
+        name: the name in settings and options.
+        title: what messages call the library.
+        device: the device type, as in `tensor.to(...)` and `torch.autocast(...)`.
+        available: whether there is a TPU.
+        synchronize: waits for the device.
+        seed: seeds the device, besides `torch.manual_seed`.
+        backend: the backend of process groups whose tensors are on the device.
+        group_arguments: what else `init_process_group` needs with this backend.
+        launch: the function that starts another one in a process for each device.
+        save: the function that saves tensors of the device as tensors of the host.
+        save_import: the import of this function.
+        loads: whether `torch.load` can load tensors onto the device.
+        device_import: the import without which the device does not exist.
+        backend_import: the import without which the backend does not exist.
+        packages: packages that fixed programs may import, besides PyTorch.
     """
 
     name: str
     title: str
-    """What messages call the library."""
     device: str
-    """The device type, as in `tensor.to(...)` and `torch.autocast(...)`."""
     available: str
-    """Whether there is a TPU."""
     synchronize: str
-    """Waits for the device."""
     seed: str
-    """Seeds the device, besides `torch.manual_seed`."""
     backend: str
-    """The backend of process groups whose tensors are on the device."""
     group_arguments: str = ""
-    """What else `init_process_group` needs with this backend."""
     launch: str = ""
-    """The function that starts another one in a process for each device."""
     save: str = ""
-    """The function that saves tensors of the device as tensors of the host."""
     save_import: str = ""
-    """The import of this function."""
     loads: bool = False
-    """Whether `torch.load` can load tensors onto the device."""
     device_import: str = ""
-    """The import without which the device does not exist."""
     backend_import: str = ""
-    """The import without which the backend does not exist."""
     packages: frozenset[str] = field(default_factory=frozenset)
-    """Packages that fixed programs may import, besides PyTorch."""
 
     def spelled(self, text: str) -> str:
         """Code or a message about the torchax device, about the device of this target."""

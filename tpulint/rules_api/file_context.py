@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from tpulint.finding import Applicability, Finding, Fix, Span
 from tpulint.plan import TextEdit
-from tpulint.project_files.kinds import FileKind
 from tpulint.project_files.parts import Part
 from tpulint.rules_api.context import Reporter
 from tpulint.source import Source
@@ -13,37 +12,42 @@ from tpulint.source import Source
 class FileContext:
     """A file around the code as a rule sees it."""
 
-    def __init__(self, rule: Reporter, source: Source, kind: FileKind) -> None:
-        self.rule, self.source, self.kind = rule, source, kind
+    def __init__(self, rule: Reporter, source: Source) -> None:
+        self._rule, self._source = rule, source
+
+    @property
+    def contents(self) -> str:
+        """The text of the whole file."""
+        return self._source.text
 
     def text(self, span: Span) -> str:
         """The text of a span."""
-        return self.source.text[span.start : span.end]
+        return self.contents[span.start : span.end]
 
     def finding(self, where: Part | Span, message: str, fix: Fix | None = None) -> Finding:
         """A finding at a part of the file."""
         span = where.span if isinstance(where, Part) else where
-        start = self.source.location(span.start)
+        start = self._source.location(span.start)
         return Finding(
-            self.source.path,
+            self._source.path,
             start,
-            self.source.location(span.end),
-            self.rule.code,
-            self.rule.name,
+            self._source.location(span.end),
+            self._rule.code,
+            self._rule.name,
             message,
             span,
-            self.source.line(start.row),
+            self._source.line(start.row),
             fix,
-            url=self.rule.url,
-            optional=self.rule.optional,
+            url=self._rule.url,
+            optional=self._rule.optional,
         )
 
     def replace(self, title: str, span: Span, text: str) -> Fix:
-        """A fix that replaces the text of a span."""
+        """An unsafe fix that replaces the text of a span."""
         return Fix(title, (), Applicability.UNSAFE, edits=(TextEdit(span.start, span.end, text),))
 
     def remove(self, title: str, part: Part) -> Fix | None:
-        """A fix that removes a part; None if it cannot go alone."""
+        """An unsafe fix that removes a part; None if it cannot go alone."""
         if part.removal is None:
             return None
         return self.replace(title, part.removal, "")

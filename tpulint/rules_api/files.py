@@ -1,6 +1,5 @@
 """What rules about files around the code use: the context, and the parts of files."""
 
-from tpulint.project_files.kinds import FileKind
 from tpulint.project_files.parts import (
     Address,
     Command,
@@ -19,7 +18,6 @@ __all__ = [
     "Command",
     "Directive",
     "FileContext",
-    "FileKind",
     "Image",
     "Part",
     "Requirement",

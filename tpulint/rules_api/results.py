@@ -1,5 +1,6 @@
 """Types of what the namespaces of a context answer, and the reasons for which training steps have no fix."""
 
+from tpulint.knowledge.targets import Target
 from tpulint.model.devices.guarded import Guard
 from tpulint.model.names.scopes import Binding
 from tpulint.model.processes.variables import VariableWrite
@@ -30,6 +31,7 @@ __all__ = [
     "Source",
     "Step",
     "Steps",
+    "Target",
     "TracePath",
     "VariableWrite",
 ]

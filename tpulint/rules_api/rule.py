@@ -158,7 +158,7 @@ class Rule:
         """Register a handler for parts of files around the code, such as requirements and commands.
 
         Args:
-            kind: the class of the parts, of `tpulint.project_files.parts`.
+            kind: the class of the parts, such as `Requirement` of `tpulint.rules_api.files`.
         """
 
         def register(check: _C) -> _C:

@@ -52,7 +52,7 @@ def local_version(found: Requirement, ctx: FileContext) -> Iterator[Finding]:
     match = _LOCAL.search(found.text)
     if match is None or found.is_conda:
         return
-    start = ctx.source.text.index(match[0], found.span.start)
+    start = ctx.contents.index(match[0], found.span.start)
     fix = ctx.replace("use the build for CPUs", Span(start, start + len(match[0])), "+cpu")
     yield ctx.finding(
         found,
@@ -74,7 +74,7 @@ def jax_extra(found: Requirement, ctx: FileContext) -> Iterator[Finding]:
     extra = next((one for one in sorted(found.extras) if _EXTRA.fullmatch(one)), None)
     if found.name != "jax" or extra is None:
         return
-    start = ctx.source.text.index(extra, found.span.start)
+    start = ctx.contents.index(extra, found.span.start)
     fix = ctx.replace("use the extra `tpu`", Span(start, start + len(extra)), "tpu")
     yield ctx.finding(
         found, f"`jax[{extra}]` does not install libtpu, so that JAX does not find the TPU", fix

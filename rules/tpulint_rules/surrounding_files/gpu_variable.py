@@ -44,7 +44,7 @@ _UNKNOWN_TO_JAX = frozenset({"JAX_PLATFORM", "JAX_USE_GPU"})
 
 def _is_used(found: Variable, ctx: FileContext) -> bool:
     """Whether the value of the variable is used elsewhere in the file."""
-    text, span = ctx.source.text, found.span
+    text, span = ctx.contents, found.span
     use = re.compile(rf"\$(?:{found.name}\b|\{{{found.name}\b)")
     return any(not span.start <= match.start() < span.end for match in use.finditer(text))
 

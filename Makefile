@@ -20,7 +20,7 @@ help:
 	@echo 'make test       everything that continuous integration runs'
 	@echo 'make lint types walls docs self unit runtime verifier verify lines    its parts'
 	@echo 'make evidence   execute all fixtures; write fixtures/evidence.lock and docs/evidence.md'
-	@echo 'make verify-jax verify-tensorflow verify-torch-xla verify-torchtpu    fixtures with an environment of their own'
+	@echo 'make verify-jax verify-tensorflow verify-torch-xla verify-torchtpu verify-frameworks    fixtures with an environment of their own'
 	@echo 'make score      findings against what failed when real models were traced'
 	@echo 'make benchmark  speed and memory beside ast.parse, ruff, TorchFix and Fixit'
 	@echo 'make accelerator-benchmark    training steps on a GPU or TPU: original, JAX by hand, and fixed'

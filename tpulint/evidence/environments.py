@@ -68,6 +68,7 @@ ENVIRONMENTS = {
         Environment("torch-xla", "torch_xla on the CPU", {"PJRT_DEVICE": "CPU", "CPU_NUM_DEVICES": "1"}),
         Environment("torchtpu", "TorchTPU without a TPU", {"TPU_SKIP_MDS_QUERY": "1"}),
         Environment("tensorflow", "TensorFlow on the CPU", {"TF_CPP_MIN_LOG_LEVEL": "2"}),
+        Environment("frameworks", "Training frameworks with torchax", {"JAX_PLATFORMS": "cpu"}),
     )
 }
 """The environments by the name that run.py gives."""

@@ -15,6 +15,16 @@ ACCELERATORS = frozenset({"accelerate.Accelerator", "accelerate.accelerator.Acce
 #: What tells it the device, as the environment variable that it reads.
 ACCELERATE_DEVICE = "ACCELERATE_TORCH_DEVICE"
 
+#: The classes of transformers whose instances choose the device of `Trainer`.
+TRAINING_ARGUMENTS = frozenset(
+    f"transformers{module}.{name}"
+    for module, name in (
+        *(("", name) for name in ("TrainingArguments", "Seq2SeqTrainingArguments")),
+        (".training_args", "TrainingArguments"),
+        (".training_args_seq2seq", "Seq2SeqTrainingArguments"),
+    )
+)
+
 #: Methods of modules that compute nothing from inputs.
 MODULE_UPKEEP = frozenset(
     {

@@ -6,6 +6,8 @@ Reports:
 
 - `Accelerator(...)` and `PartialState(...)` of Accelerate, and `Trainer(...)` and `Fabric(...)` of Lightning.
   Accelerate and Lightning look for a GPU, and move models and batches to it;
+- `TrainingArguments(...)` of transformers, and `HfArgumentParser` with that class. `Trainer` of transformers
+  computes on the device that `TrainingArguments` chooses;
 - functions of libraries that return the device, such as `torch_geometric.device("auto")`,
   `ignite.distributed.device()`, `get_device()` of stable_baselines3 and `select_device()` of ultralytics;
 - other functions of libraries that have a name such as `get_device`, are called with `"auto"`, and whose
@@ -17,14 +19,14 @@ Calls that request the CPU are not reported.
 
 Accelerate and Lightning do not support torchax:
 
-- `accelerator.prepare(model)` and `Trainer()` leave the model on the host.
+- `accelerator.prepare(model)`, and `Trainer` of Lightning and of transformers, leave the model on the host.
   The program then trains on the host, slowly, without an error.
 - `Trainer(accelerator="gpu")` raises `MisconfigurationException: No supported gpu backend found!`.
 - `Trainer(accelerator="tpu")` needs torch_xla, and raises `ModuleNotFoundError: Requirement 'torch_xla>=1.13'
   not met`.
 
-The behavior of both libraries was measured with accelerate 1.15.0 and lightning 2.6.6 in the torchax
-environment.
+The behavior of the libraries was measured with accelerate 1.15.0, lightning 2.6.6 and transformers 5.24.0 in
+the torchax environment.
 
 - Functions that return the device return the CPU, without an error, because they find no GPU.
 
@@ -42,6 +44,9 @@ The fix sets `ACCELERATE_TORCH_DEVICE` before the program creates the `Accelerat
   `accumulate`, `clip_grad_norm_`, `gather_for_metrics`, `unwrap_model` and `save_state` of the `Accelerator`
   work.
   In a test, the losses of a BERT model on torchax were equal to those on a CPU, to the last printed digit.
+- The same holds for `TrainingArguments`. The runtime torchax-compat then compiles the loss and the optimizer
+  of `Trainer`: a small Llama trained with the losses of the CPU, also with evaluation, and with accumulated
+  gradients.
 - The fix replaces `mixed_precision="fp16"` with `"bf16"`, because `"fp16"` needs a gradient scaler, which
   Accelerate does not create for the torchax device.
   On torchax, `"bf16"` converts nothing: the program computes in 32 bits.
@@ -81,7 +86,7 @@ from collections.abc import Iterator
 
 from tpulint.knowledge.libraries import DEVICE_FUNCTIONS, DEVICE_HOLDERS
 from tpulint.knowledge.tracing import LIBRARIES, is_device_word
-from tpulint.knowledge.training import ACCELERATE_DEVICE
+from tpulint.knowledge.training import ACCELERATE_DEVICE, TRAINING_ARGUMENTS
 from tpulint.rules_api import Applicability, Context, Finding, Fix, Rule
 from tpulint.rules_api.syntax import arguments_by_name
 
@@ -97,6 +102,7 @@ _TRAINERS = frozenset(
     for package in ("lightning", "lightning.pytorch", "pytorch_lightning")
     for name in ("Trainer", "trainer.Trainer", "trainer.trainer.Trainer")
 )
+_PARSERS = frozenset({"transformers.HfArgumentParser", "transformers.hf_argparser.HfArgumentParser"})
 
 
 @rule.on(ast.Call, named={"Accelerator"})
@@ -124,8 +130,24 @@ def _told(call: ast.Call, ctx: Context) -> Fix | None:
         either = f'"bf16" if "{ACCELERATE_DEVICE}" in os.environ else "fp16"'
         instead = either if is_kept else ctx.rewrite.quoted("bf16", precision)
         edits.append(ctx.rewrite.replace(precision, instead))
-    title = f'set `{ACCELERATE_DEVICE}` to `"jax"`, so that Accelerate uses the torchax device'
+    title = f'set `{ACCELERATE_DEVICE}` to `"jax"`, so that the library uses the torchax device'
     return ctx.rewrite.fix(title, *imports, *edits, applicability=Applicability.UNSAFE)
+
+
+@rule.on(ast.Call, named={"TrainingArguments", "Seq2SeqTrainingArguments", "HfArgumentParser"})
+def training_arguments(call: ast.Call, ctx: Context) -> Iterator[Finding]:
+    if _is_elsewhere(call, ctx) or ctx.names.has_string(ACCELERATE_DEVICE):
+        return
+    if _constant(call, "use_cpu") is True or _constant(call, "no_cuda") is True:
+        return
+    made = ctx.names.qualified(call.func)
+    if made in _PARSERS:
+        nodes = (node for argument in call.args for node in ast.walk(argument))
+        classes = (ctx.names.qualified(node) for node in nodes if isinstance(node, ast.expr))
+        made = next((name for name in classes if name in TRAINING_ARGUMENTS), None)
+    if made in TRAINING_ARGUMENTS:
+        message = "`Trainer` of transformers does not look for a TPU: it trains on the CPU, without an error"
+        yield ctx.finding(call, message, _told(call, ctx))
 
 
 @rule.on(ast.Call, named=is_device_word)

@@ -27,9 +27,8 @@ EXPORTING = frozenset(
 def placing(index: Index, names: Names, imports: Collection[str]) -> set[int]:
     """The functions, and the module, that name such a device, by identity; `imports` are what it imports."""
     packages = {name.partition(".")[0] for name in imports}
-    if packages.isdisjoint({"torch", "accelerate"}) and (
-        not index.module.stars or packages & OTHER_FRAMEWORKS
-    ):
+    knows_device = not packages.isdisjoint({"torch", "accelerate"}) or ACCELERATE_DEVICE in index.texts
+    if not knows_device and (not index.module.stars or packages & OTHER_FRAMEWORKS):
         return set()
     texts = [
         place

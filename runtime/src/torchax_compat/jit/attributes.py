@@ -453,7 +453,10 @@ def _tensors(value: Any) -> Any:
         isinstance(value, tuple) and all(type(item) in _NUMBERS for item in value)
     ):
         return []
-    return [leaf for leaf in pytree.tree_leaves(value) if isinstance(leaf, _KINDS)]
+    try:
+        return [leaf for leaf in pytree.tree_leaves(value) if isinstance(leaf, _KINDS)]
+    except RecursionError:  # it contains itself, as a list of namespaces of files may
+        return []
 
 
 def _element(tensor: torch.Tensor) -> Any:

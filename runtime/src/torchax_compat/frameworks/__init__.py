@@ -1,0 +1,1 @@
+"""Training frameworks that call the program's model themselves."""

@@ -27,7 +27,7 @@ EXPORTING = frozenset(
 def placing(index: Index, names: Names, imports: Collection[str]) -> set[int]:
     """The functions, and the module, that name such a device, by identity; `imports` are what it imports."""
     packages = {name.partition(".")[0] for name in imports}
-    knows_device = not packages.isdisjoint({"torch", "accelerate"}) or ACCELERATE_DEVICE in index.texts
+    knows_device = not packages.isdisjoint({"torch", "accelerate", "transformers"})
     if not knows_device and (not index.module.stars or packages & OTHER_FRAMEWORKS):
         return set()
     texts = [

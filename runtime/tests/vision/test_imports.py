@@ -18,7 +18,7 @@ from torchax_compat.vision import imports
 
 @pytest.fixture
 def hook() -> Iterator[Any]:
-    made = imports._ImportHook()
+    made = imports._Hook()
     yield made
     made.remove()
 
@@ -33,7 +33,7 @@ def test_libraries_with_operators_of_their_own_are_imported_outside_of_torchax(
 
     assert torch.Tensor is torchaudio.made
     monkeypatch.delitem(sys.modules, "torchaudio")
-    finder = next(one for one in sys.meta_path if isinstance(one, imports._ImportHook))
+    finder = next(one for one in sys.meta_path if isinstance(one, imports._Hook))
     assert finder.find_spec("torchvision.no_such_module", []) is None
     assert finder.find_spec("math") is None
 

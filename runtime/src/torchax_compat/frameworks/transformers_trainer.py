@@ -17,9 +17,9 @@ from typing import Any
 
 from ..autograd.differentiable import differentiable
 from ..optim.compilation import compile_optimizer
-from ..patches.after_import import AfterImport
 from ..patches.application import Undo
 from ..patches.declarations import setup
+from ..patches.import_hooks import AfterImport
 
 
 def _replacements(module: ModuleType) -> list[tuple[Any, str, Any]]:

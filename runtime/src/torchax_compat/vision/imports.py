@@ -9,11 +9,9 @@ It is registered once torchvision is imported.
 from __future__ import annotations
 
 import contextlib
-import functools
 import importlib
 import sys
 from collections.abc import Callable
-from importlib.abc import MetaPathFinder
 from typing import Any
 
 import jax.numpy as jnp
@@ -23,27 +21,21 @@ import torch
 from ..adapters.torch_internals import DisableTorchFunction, no_dispatch
 from ..patches import application
 from ..patches.declarations import Operator, setup
+from ..patches.import_hooks import ImportHook
 from ..tensor import arrays
 
 _LIBRARIES = frozenset({"torchvision", "torchaudio"})
 
 
-class _ImportHook(MetaPathFinder):
+class _Hook(ImportHook):
     """Executes the modules of some libraries outside of the torchax environment."""
 
     def __init__(self) -> None:
         self._registered: list[Callable[[], None]] = []
 
-    def find_spec(self, fullname: Any, path: Any = None, target: Any = None) -> Any:
-        if fullname.partition(".")[0] not in _LIBRARIES:
-            return None
-        later = sys.meta_path[sys.meta_path.index(self) + 1 :]
-        specs = (finder.find_spec(fullname, path, target) for finder in later)
-        spec = next((spec for spec in specs if spec is not None), None)
-        loader: Any = None if spec is None else spec.loader
-        if hasattr(loader, "exec_module"):
-            loader.exec_module = functools.partial(self.execute, loader.exec_module)
-        return spec
+    def concerns(self, name: str) -> bool:
+        """Whether a module belongs to one of the libraries."""
+        return name.partition(".")[0] in _LIBRARIES
 
     def execute(self, execute: Any, module: Any) -> None:
         """Execute a module by a function of its loader."""
@@ -63,8 +55,7 @@ class _ImportHook(MetaPathFinder):
 
     def remove(self) -> None:
         """Remove the hook, and what it registered."""
-        if self in sys.meta_path:
-            sys.meta_path.remove(self)
+        super().remove()
         application.restore(self._registered)
 
 
@@ -77,7 +68,7 @@ _WHY = "torchax's `nms` returns an index for each box, including suppressed ones
     why="torchvision and torchaudio call operators that torchax lacks while they are imported.",
 )
 def _add_hook() -> Any:
-    hook = _ImportHook()
+    hook = _Hook()
     sys.meta_path.insert(0, hook)
     if "torchvision" in sys.modules:
         hook.register_nms()

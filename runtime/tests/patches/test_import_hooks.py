@@ -9,7 +9,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from torchax_compat.patches.after_import import AfterImport
+from torchax_compat.patches.import_hooks import AfterImport
 
 NAME = "imported_after_the_runtime"
 
@@ -31,7 +31,7 @@ def test_a_module_that_is_imported_later_is_changed_and_restored() -> None:
     assert (11, 2) == (module.VALUE, module.OTHER)
     undo()
     assert 1 == module.VALUE
-    assert not [one for one in sys.meta_path if isinstance(one, AfterImport) and one._name == NAME]
+    assert not [one for one in sys.meta_path if isinstance(one, AfterImport) and one.name == NAME]
 
 
 def test_a_module_that_is_imported_already_is_changed_at_once() -> None:

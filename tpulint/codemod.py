@@ -143,7 +143,7 @@ class FixCommand(CodemodCommand):
 
 @cache
 def codemods(module: str) -> Mapping[str, type[FixCommand]]:
-    """The codemods of a rule pack, by name: one for each rule that has fixes to apply, and one for all rules.
+    """The codemods of a rule pack, by name: one for each rule that has fixes for Python code, and one for all rules.
 
     Args:
         module: the name of the module that they are attributes of, in the top package of the rule pack.
@@ -151,7 +151,8 @@ def codemods(module: str) -> Mapping[str, type[FixCommand]]:
     package = f"{module.rpartition('.')[0]}."
     found = {ALL: _codemod(module, ALL, "Apply the fixes of all rules, as `tpulint fix` does.", ())}
     for rule in rules():
-        if rule.module.startswith(package) and rule.fixable not in (None, Applicability.DISPLAY):
+        is_fixable = rule.handlers and rule.fixable not in (None, Applicability.DISPLAY)
+        if is_fixable and rule.module.startswith(package):
             name = "".join(word.capitalize() for word in rule.name.split("-"))
             description = f"Fix {rule.code} ({rule.name}): {rule.summary}."
             found[name] = _codemod(module, name, description, (rule.code,))

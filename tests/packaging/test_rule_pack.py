@@ -20,11 +20,14 @@ FILES = (
     "acme_tpu_rules/__init__.py",
     "acme_tpu_rules/fused_gelu.py",
     "acme_tpu_rules/cuda_backend.py",
+    "acme_tpu_rules/acme_requirement.py",
     "tests/fixtures/fused_gelu/example/before.py",
     "tests/fixtures/fused_gelu/example/after.py",
     "tests/fixtures/fused_gelu/clean/before.py",
     "tests/fixtures/cuda_backend/example/before.py",
     "tests/fixtures/cuda_backend/example/after.py",
+    "tests/fixtures/acme_requirement/example/before/requirements.txt",
+    "tests/fixtures/acme_requirement/example/after/requirements.txt",
     "tests/test_rules.py",
     "acme_tpu_rules/codemods.py",
 )
@@ -36,7 +39,7 @@ pytestmark = pytest.mark.xdist_group("packaging")
 def pack(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The sources of the pack, as the page shows them."""
     folder = tmp_path_factory.mktemp("pack") / "acme-tpu-rules"
-    blocks = re.findall(r"^```(?:toml|python)\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+    blocks = re.findall(r"^```(?:toml|python|text)\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
     for path, text in zip(FILES, blocks, strict=True):
         assert f"`{path}`" in PAGE
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
@@ -120,7 +123,7 @@ def test_cases_of_the_pack_pass_with_the_test_kit(pack: Path, environment: dict[
         check=False,
         timeout=120,
     )
-    assert "6 passed" in done.stdout, done.stdout + done.stderr
+    assert "8 passed" in done.stdout, done.stdout + done.stderr
 
 
 def test_rules_of_the_pack_are_codemods(pack: Path, environment: dict[str, str], tmp_path: Path) -> None:

@@ -143,7 +143,7 @@ class FixCommand(CodemodCommand):
 
 @cache
 def codemods(module: str) -> Mapping[str, type[FixCommand]]:
-    """The codemods of a rule pack, by name: one for each rule that has fixes for Python code, and one for all rules.
+    """The codemods of a rule pack, by name: one for each rule with fixes for Python, one for all rules.
 
     Args:
         module: the name of the module that they are attributes of, in the top package of the rule pack.

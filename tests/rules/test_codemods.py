@@ -70,8 +70,8 @@ def texts(folder: Path) -> dict[str, str]:
     return {path.relative_to(folder).as_posix(): path.read_text() for path in sorted(folder.rglob("*.py"))}
 
 
-def test_there_is_a_codemod_for_each_rule_with_fixes_and_one_for_all() -> None:
-    fixable = [r for r in rules() if r.fixable in (Applicability.SAFE, Applicability.UNSAFE)]
+def test_there_is_a_codemod_for_each_rule_with_fixes_of_python_and_one_for_all() -> None:
+    fixable = [r for r in rules() if r.handlers and r.fixable in (Applicability.SAFE, Applicability.UNSAFE)]
     names = {rule.name.replace("-", "") for rule in fixable if rule.module.startswith("tpulint_rules.")}
     assert {*names, "migrate"} == {name.lower() for name in dir(built_in)}
     assert {"CudaMethod", "IntegerBeyond32Bits", "Migrate"} <= set(dir(built_in))

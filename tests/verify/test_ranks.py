@@ -22,8 +22,9 @@ import pytest
 ROOT = Path(__file__).parents[2]
 PROGRAMS = ROOT / "fixtures" / "programs"
 _NUMBER = re.compile(r"-?\d+\.?\d*(?:e-?\d+)?")
-#: Other ranks than 0 print nothing in these programs, or lines that begin with their device; so does gloo.
-_OF_OTHERS = re.compile(r"\[(?:GPU[1-9]|Gloo)\].*\n")
+#: Other ranks than 0 print nothing in these programs, or lines that begin with their device. Threads of gloo
+#: print lines, too, and these within each other.
+_OF_OTHERS = re.compile(r"^\[GPU[1-9]\].*\n|^.*(?:\[Gloo\]|connected peer ranks).*\n|^\n", re.MULTILINE)
 
 
 class Started(NamedTuple):

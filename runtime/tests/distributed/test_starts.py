@@ -42,7 +42,7 @@ def _printed(*commands: list[str], variables: list[dict[str, str]] | None = None
 
 
 def _lines(printed: str) -> Iterator[str]:
-    return (line for line in printed.splitlines() if not line.startswith("[Gloo]"))
+    return (line for line in printed.splitlines() if "[Gloo]" not in line and "peer ranks" not in line)
 
 
 def _port() -> str:

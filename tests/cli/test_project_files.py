@@ -47,6 +47,12 @@ def test_files_around_the_code_can_be_named_and_deselected(project: Path) -> Non
     assert [("train.sh", "ENV104")] == codes(project, "--select", "gpu-variable")
 
 
+def test_rules_about_torchax_leave_files_alone_for_another_target(project: Path) -> None:
+    (project / "train.sh").write_text("nvidia-smi\ntorchrun --nproc_per_node=8 train.py\n")
+    assert ["ENV106", "ENV105"] == [code for _, code in codes(project, "train.sh")]
+    assert ["ENV106"] == [code for _, code in codes(project, "-q", "--target", "torchtpu", "train.sh")]
+
+
 def test_a_comment_suppresses_findings_of_its_line(project: Path) -> None:
     (project / "train.sh").write_text("nvidia-smi  # tpulint: ignore[ENV106]\nnvidia-smi\n")
     assert [("train.sh", "ENV106")] == codes(project, "train.sh")

@@ -141,7 +141,8 @@ def _defined(statements: Sequence[str]) -> list[str]:
 @cache
 def _statements() -> tuple[str, ...]:
     """The statements at the top level of all fixture cases."""
-    texts = [strip_wants(text) for case in cases(FIXTURES) for text in case.before.values()]
+    files = (item for case in cases(FIXTURES) for item in case.before.items())
+    texts = [strip_wants(text) for name, text in files if name.endswith(".py")]
     return tuple(
         dict.fromkeys(
             segment

@@ -15,7 +15,7 @@ import pytest
 from tpulint.fixture import Case, cases, strip_wants
 
 ROOT = Path(__file__).parents[2]
-CASES = [case for case in cases(ROOT / "fixtures") if case.after is not None]
+CASES = [case for case in cases(ROOT / "fixtures") if case.after is not None and case.has_code]
 #: Where the author has statements between imports, and a fix has to put some of its own there.
 IMPORTS_APART = {"missing_torchax_environment/import_puts_tensors_on_device"}
 

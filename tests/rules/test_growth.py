@@ -18,7 +18,7 @@ SAME_NAME = "parallel_wrapper"
 EXAMPLES = [
     case
     for case in cases(ROOT / "fixtures")
-    if len(case.before) == 1 and case.name == "example" and case.rule != SAME_NAME
+    if len(case.before) == 1 and case.has_code and case.name == "example" and case.rule != SAME_NAME
 ]
 
 

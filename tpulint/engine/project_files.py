@@ -120,7 +120,9 @@ def _found(source: Source, settings: Settings, errors: list[FileError]) -> list[
     parts = parts_of(kind, source.text)
     found: dict[Finding, None] = {}
     for rule in rules() if parts else ():
-        if not rule.part_handlers or settings.ignored_in(source.path, rule.code, rule.name):
+        if not rule.part_handlers or settings.target not in rule.targets:
+            continue
+        if settings.ignored_in(source.path, rule.code, rule.name):
             continue
         if not settings.selects(rule.code, rule.name, optional=rule.optional):
             continue

@@ -28,11 +28,16 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from tpulint.knowledge.targets import EVERY_TARGET
 from tpulint.rules_api import Finding, Rule
 from tpulint.rules_api.files import Command, Directive, FileContext, Setting
 
 rule = Rule(
-    "ENV106", "command, or option of a batch system, that needs an NVIDIA GPU", module=__name__, fix=None
+    "ENV106",
+    "command, or option of a batch system, that needs an NVIDIA GPU",
+    module=__name__,
+    fix=None,
+    targets=EVERY_TARGET,
 )
 
 _COMMANDS = {

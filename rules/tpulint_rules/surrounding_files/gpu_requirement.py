@@ -38,10 +38,17 @@ import re
 from collections.abc import Iterator
 
 from tpulint.knowledge.packages import CUDA_LIBRARIES, FOR_CPUS, KERNELS, KERNELS_FOR_CUDA
+from tpulint.knowledge.targets import EVERY_TARGET
 from tpulint.rules_api import Applicability, Finding, Rule, Span
 from tpulint.rules_api.files import FileContext, Requirement
 
-rule = Rule("ENV101", "requirement that is built for CUDA", module=__name__, fix=Applicability.UNSAFE)
+rule = Rule(
+    "ENV101",
+    "requirement that is built for CUDA",
+    module=__name__,
+    fix=Applicability.UNSAFE,
+    targets=EVERY_TARGET,
+)
 
 _LOCAL = re.compile(r"\+(?:cu\d+|rocm[\d.]+)")
 _EXTRA = re.compile(r"cuda\d*(?:-[a-z]+|_[a-z0-9]+)*")

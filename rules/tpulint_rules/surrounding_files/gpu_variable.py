@@ -28,6 +28,7 @@ from collections.abc import Iterator
 from tpulint.knowledge.jax_platform import MEMORY, is_gpu
 from tpulint.knowledge.jax_platform import VARIABLES as PLATFORM_VARIABLES
 from tpulint.knowledge.packages import VARIABLES
+from tpulint.knowledge.targets import EVERY_TARGET
 from tpulint.rules_api import Applicability, Finding, Rule
 from tpulint.rules_api.files import FileContext, Variable
 
@@ -36,6 +37,7 @@ rule = Rule(
     "environment variable that only programs on GPUs read",
     module=__name__,
     fix=Applicability.UNSAFE,
+    targets=EVERY_TARGET,
 )
 
 #: Names that JAX does not read.

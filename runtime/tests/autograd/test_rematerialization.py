@@ -202,6 +202,38 @@ def test_function_that_cannot_be_computed_again_keeps_its_results(
     assert capsys.readouterr().out.count("rows") == (0 if call is reads_number else 3 * 3 * (2 + 1))
 
 
+def fills_containers(block: Block, x: torch.Tensor) -> torch.Tensor:
+    def fill(given: torch.Tensor, log: dict[str, Any], items: list[torch.Tensor]) -> torch.Tensor:
+        log["made"] = block(given)
+        items.append(log["made"] * 2)
+        return given
+
+    log: dict[str, Any] = {}
+    items: list[torch.Tensor] = []
+    made = checkpoint.checkpoint(fill, x, log, items, use_reentrant=False)
+    return (made + log["made"] + items[0]) / 7
+
+
+def writes_to_a_view(block: Block, x: torch.Tensor) -> torch.Tensor:
+    whole = block(x) * 1
+    made = checkpoint.checkpoint(lambda part: part.mul_(2) + 1, whole[:, :4], use_reentrant=False)
+    return (torch.cat([made, whole[:, 4:]], 1) + whole) / 7
+
+
+def writes_to_a_captured_view(block: Block, x: torch.Tensor) -> torch.Tensor:
+    whole = block(x) * 1
+    part = whole[:, :4]
+    made = checkpoint.checkpoint(lambda given: given + part.mul_(2).mean(), x, use_reentrant=False)
+    return (made + whole) / 7
+
+
+@pytest.mark.parametrize(
+    "call", [fills_containers, writes_to_a_view, writes_to_a_captured_view], ids=lambda call: call.__name__
+)
+def test_writes_of_a_checkpointed_function_to_what_it_gets_stay(call: Callable[..., torch.Tensor]) -> None:
+    assert_same_as_torch(compute_loss, Net(call), X.clone().requires_grad_())
+
+
 def test_error_of_a_checkpointed_function_is_raised() -> None:
     def failing(_block: Block, x: torch.Tensor) -> torch.Tensor:
         return checkpoint.checkpoint(lambda given: given.reshape(7), x, use_reentrant=False)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import types
 from collections.abc import Callable
 from typing import Any
 
@@ -25,12 +26,21 @@ class Net(nn.Module):
         self.others = [nn.Linear(2, 2)]
         self.register_buffer("offset", torch.full((2,), 0.25))
         self.scale = 1.0
+        self.activation = nn.LeakyReLU(0.1)
+        self.later: list[nn.Module] = [nn.Softplus()]
+        self.factors = {"one": 1.0, "other": 2.0}
+        self.settings = types.SimpleNamespace(scale=1.0)
+        self.nested = [[1.0], [2.0]]
+        self.function: Callable[[torch.Tensor], torch.Tensor] = torch.tanh
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         x = self.layers(x) * self.scale + self.offset
         for other in self.others:
             x = other(x)
-        return x
+        x = self.activation(x) * self.factors["one"] * self.settings.scale * self.nested[0][0]
+        for one in self.later:
+            x = x + one(x) * 0.1
+        return x + self.function(x) * 0.1
 
 
 class Loop:
@@ -135,6 +145,40 @@ def setting_of_torch(loop: Loop) -> None:
     loop.net.layers[1].eps = 0.1
 
 
+def setting_of_an_activation(loop: Loop) -> None:
+    loop.net.activation.negative_slope = 0.9
+
+
+def forward_of_a_module(loop: Loop) -> None:
+    loop.net.activation.forward = lambda x: x * 2
+
+
+def forward_of_a_class(loop: Loop) -> None:
+    loop.net.activation.__class__ = type("Other", (nn.LeakyReLU,), {"forward": lambda _self, x: x * 3})
+
+
+def moved_module(loop: Loop) -> None:
+    loop.net.later.insert(0, loop.net.others.pop())
+
+
+def names_of_values(loop: Loop) -> None:
+    one, other = loop.net.factors.values()
+    loop.net.factors.clear()
+    loop.net.factors.update(other=one, one=other)
+
+
+def number_in_a_namespace(loop: Loop) -> None:
+    loop.net.settings.scale = 3.0
+
+
+def number_in_a_nested_list(loop: Loop) -> None:
+    loop.net.nested[0][0] = 3.0
+
+
+def function_of_a_module(loop: Loop) -> None:
+    loop.net.function = torch.sigmoid
+
+
 def appended_module(loop: Loop) -> None:
     loop.net.others.append(loop.linear(2, 2))
 
@@ -171,6 +215,8 @@ CHANGES = [
     ),
     *(parameter_in_the_dictionary, frozen_parameter, frozen_module, evaluation, evaluation_of_one),
     *(forward_hook, assigned_number, number_in_the_dictionary, setting_of_torch, appended_module),
+    *(setting_of_an_activation, forward_of_a_module, forward_of_a_class, moved_module, names_of_values),
+    *(number_in_a_namespace, number_in_a_nested_list, function_of_a_module),
     *(replaced_buffer, buffer_in_the_dictionary, variable_of_the_closure, other_shape, autocast),
 ]
 

@@ -329,35 +329,6 @@ def logged(run: Callable[[Loop, int], None], device: str, kind: Any, *, norm: bo
     return loop.log
 
 
-def test_groups_of_an_optimizer_may_keep_different_things() -> None:
-    def made(parameters: Any) -> torch.optim.Optimizer:
-        first, *others = parameters
-        return torch.optim.SGD([{"params": [first], "momentum": 0.9}, {"params": others}], lr=0.05)
-
-    assert_close(logged(plain, "cpu", made, norm=False), logged(plain, "jax", made, norm=False))
-
-
-def test_a_loaded_state_is_used() -> None:
-    def run(loop: Loop, step: int) -> None:
-        plain(loop, step)
-        if step == 5:
-            state = copy.deepcopy(loop.optimizer.state_dict())
-            for entry in state["state"].values():
-                entry["exp_avg"].mul_(0.5)
-            loop.optimizer.load_state_dict(state)
-
-    assert_close(logged(run, "cpu", ADAM, norm=False), logged(run, "jax", ADAM, norm=False))
-
-
-def test_a_parameter_may_be_at_another_step() -> None:
-    def run(loop: Loop, step: int) -> None:
-        plain(loop, step)
-        if step == 5:
-            loop.optimizer.state[loop.net[0].weight]["step"].fill_(1.0)
-
-    assert_close(logged(run, "cpu", ADAM, norm=False), logged(run, "jax", ADAM, norm=False))
-
-
 def assert_close(expected: Log, found: Log) -> None:
     assert len(expected) == len(found)
     for one, other in zip(expected, found, strict=True):

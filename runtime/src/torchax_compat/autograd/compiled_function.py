@@ -84,7 +84,7 @@ class CompiledFunction:
             tuple(numbers.values()),
             tuple(id(tensor) for tensor in parameters),
             tuple(with_gradient),
-            tuple((trace.identity(module), module.training) for module in modules),
+            tuple((trace.identity(module), module.training, *trace.methods(module)) for module in modules),
             tuple(map(id, hooks)),
             trace.modes(),
         )

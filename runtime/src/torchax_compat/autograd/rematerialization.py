@@ -29,6 +29,7 @@ from torchax.tensor import Tensor
 from ..adapters.torch_internals import pytree
 from ..jit import (
     active_programs,
+    argument_copies,
     attribute_owners,
     concrete_values,
     random_states,
@@ -37,7 +38,7 @@ from ..jit import (
     trace,
 )
 from ..patches.declarations import TORCH, patch
-from ..tensor import arrays
+from ..tensor import array_groups, arrays
 from . import gradient_hooks
 
 _LOG = logging.getLogger("torchax_compat")
@@ -85,7 +86,9 @@ def _part(function: Callable[..., Any], leaves: list[Any], tree: Any) -> _Part |
     """The function for these arguments; None if JAX does not differentiate it."""
     modules, others = reachable_modules.modules_and_tensors(function, leaves)
     parameters = trace.unique([*trace.parameters_on_device(modules), *others])
-    leaves = [arrays.on_torchax(leaf) if isinstance(leaf, torchax.view.View) else leaf for leaf in leaves]
+    views = [leaf for leaf in leaves if isinstance(leaf, torchax.view.View)]
+    known = {id(view): arrays.on_torchax(view) for view in views}
+    leaves = [known.get(id(leaf), leaf) for leaf in leaves]
     inputs, places = trace.numbered(leaves, parameters)
     if not all(isinstance(tensor, Tensor) for tensor in inputs):
         return None
@@ -93,7 +96,7 @@ def _part(function: Callable[..., Any], leaves: list[Any], tree: Any) -> _Part |
         return None
     objects = attribute_owners.owners(modules, leaves, function)
     part = _Part(function, leaves, tree, places, modules, parameters, objects, ())
-    part.inputs = inputs
+    part.inputs, part.copies = inputs, argument_copies.copies(views, map(known.get, map(id, views)))
     return part
 
 
@@ -101,6 +104,7 @@ class _Part(trace.Trace):
     """A function within one that JAX traces, with what it gets."""
 
     inputs: list[torch.Tensor]
+    copies: list[Any]  # of views among the arguments
 
     def result(self) -> Any:
         """The result of the function."""
@@ -112,6 +116,7 @@ class _Part(trace.Trace):
             torchax.default_env().prng_key,
         )
         self.leave(given, buffers, *changes)
+        argument_copies.write_back(self.copies)
         tensors = map(arrays.tensor, made)
         leaves = [
             next(tensors) if is_tensor else leaf
@@ -130,3 +135,10 @@ class _Part(trace.Trace):
         if self.drew_on_host or gradient_hooks.count > hooks:
             raise _NotPossibleError("it draws random numbers on the host, or puts hooks on gradients")
         return found
+
+    def taken(self, result: Any, inputs: Any, arguments: Any) -> Any:
+        """The arrays of the tensors in a result; dictionaries and lists among the arguments are copies."""
+        leaves, tree = pytree.tree_flatten(arguments)
+        if tree != self.tree or not array_groups.are_same(leaves, self.with_tensors(inputs)):
+            raise _NotPossibleError("it changes a dictionary or list that it gets")
+        return super().taken(result, inputs, arguments)

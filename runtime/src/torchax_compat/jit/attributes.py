@@ -8,7 +8,8 @@ Values that it assigns to attributes are computed with its results, and assigned
 from __future__ import annotations
 
 import contextlib
-from collections import deque
+import functools
+import types
 from collections.abc import Iterator
 from typing import Any
 
@@ -23,6 +24,7 @@ from . import (
     attribute_owners,
     attribute_placeholders,
     captured_objects,
+    containers,
     contents,
     deferred_scalars,
     host_tensor_writes,
@@ -30,14 +32,15 @@ from . import (
     tensor_objects,
 )
 
-#: Attributes of torch's own modules that programs assign.
-_CHANGED_OF_TORCH = frozenset({"p", "momentum"})
 #: Types of values that are compared.
-_PLAIN = (bool, int, float, str, type(None))
+_PLAIN = containers.PLAIN
 #: The types of items in most tuples of modules.
 _NUMBERS = {bool, int, float}
 _KINDS = (Tensor, View)
-_CONTAINERS = (list, dict, set, deque)
+_CONTAINERS = containers.KINDS
+#: Types of values for which a function is traced.
+_FUNCTIONS = (types.FunctionType, types.MethodType, types.BuiltinFunctionType, functools.partial)
+_READ = (*_PLAIN, *_CONTAINERS, tuple, torch.Tensor, *_FUNCTIONS)
 _MISSING = object()
 
 
@@ -63,7 +66,7 @@ class Attribute:
         if value is _MISSING:
             self.held.pop(self.name, None)
         elif self.is_container:
-            _refill(self.held[self.name], _content(value))
+            containers.refill(self.held[self.name], containers.content(value))
         else:
             self.held[self.name] = value
 
@@ -104,7 +107,8 @@ class Guard:
     """
 
     def __init__(self, attribute: Any, value: Any, watched: Any = frozenset()) -> None:
-        self.attribute, self.value, self.content = attribute, deferred_scalars.plain(value), _content(value)
+        self.attribute, self.value = attribute, deferred_scalars.plain(value)
+        self.content, self.nested = containers.content(value), containers.Nested(value, watched)
         self.watched, self.elements = watched, list(map(_element, attribute.tensors(value, watched)))
         self.version = _version(value)
 
@@ -113,17 +117,20 @@ class Guard:
         value = deferred_scalars.plain(self.attribute.get())
         if value is not self.value:
             return isinstance(value, _PLAIN) and type(value) is type(self.value) and value == self.value
-        if self.content is not None and not _same(_content(value), self.content):
+        if self.content is not None and not containers.same(containers.content(value), self.content):
             return False
-        if _version(value) != self.version:
+        if _version(value) != self.version or not self.nested.are_same(value):
             return False
         if not self.elements:
             return True
-        return _same(list(map(_element, self.attribute.tensors(value, self.watched))), self.elements)
+        return containers.same(
+            list(map(_element, self.attribute.tensors(value, self.watched))), self.elements
+        )
 
     def holds_with(self, read: contents.Contents) -> bool:
         """Whether the attribute is as it was read as long as some contents are the same."""
-        is_one = self.content is None and not self.elements and self.version is None
+        is_one = self.content is None and self.nested.are_none() and not self.elements
+        is_one = is_one and self.version is None
         return is_one and read.include(self.attribute.held)
 
     def is_traced(self) -> bool:
@@ -176,14 +183,14 @@ class Watch:
 
     def __enter__(self) -> Any:
         self.originals = {
-            attribute.key: _content(attribute.get()) if attribute.is_container else attribute.get()
+            attribute.key: containers.content(attribute.get()) if attribute.is_container else attribute.get()
             for attribute, _ in self.given
         }
         for attribute, value in self.given:
             attribute.set(value)
         self.before = {key: dict(vars(one)) for key, one in self.objects.items()}
         self.contents = {
-            (key, name): _content(value)
+            (key, name): containers.content(value)
             for key, held in self.before.items()
             for name, value in held.items()
             if isinstance(value, _CONTAINERS)
@@ -197,11 +204,7 @@ class Watch:
             for value in vars(one).values()
             if isinstance(value, _CONTAINERS)
         }
-        self.nested = {
-            (key, name): pytree.tree_flatten(held)
-            for (key, name), held in ((at, self.before[at[0]][at[1]]) for at in self.contents)
-            if any(isinstance(x, _CONTAINERS) and id(x) not in self.watched for x in _items(held))
-        }
+        self.nested = {at: containers.Nested(self.before[at[0]][at[1]], self.watched) for at in self.contents}
         self.elements: dict[Any, Any] = {}  # of tensors that may be written in place
         self.inputs = {
             id(tensor): tensor.jax() for attribute, value in self.given for tensor in attribute.tensors(value)
@@ -227,6 +230,10 @@ class Watch:
                 with contextlib.suppress(TypeError):  # classes written in C
                     cls.__getattribute__ = self._reading(cls.__getattribute__)
                     self.classes.append(cls)
+        for one in self.objects.values():
+            if not isinstance(one, (torch.nn.Module, captured_objects.Held, *self.classes)):
+                for name, value in vars(one).items():  # whether it is read is not known
+                    self._guard(one, name, value)
         return self
 
     def _reading(self, plain: Any) -> Any:
@@ -254,15 +261,15 @@ class Watch:
             name in dict.get(held, part, ()) for part in ("_parameters", "_buffers", "_modules")
         ):
             return
-        if type(one).__module__.startswith("torch.nn.") and name not in _CHANGED_OF_TORCH:
-            return
         value = dict.get(held, name, _MISSING)
+        if isinstance(one, torch.nn.Module) and contents.is_of_torch(one) and not isinstance(value, _PLAIN):
+            return  # not a setting
         self._guard(one, name, value)
 
     def _guard(self, one: Any, name: Any, value: Any) -> None:
         if type(value) is attribute_placeholders.AppendedItems:
             return
-        if value is _MISSING or isinstance(value, (*_PLAIN, *_CONTAINERS, torch.Tensor)) or _tensors(value):
+        if value is _MISSING or isinstance(value, _READ) or _tensors(value):
             self.guards[key_of(one), name] = guard = Guard(
                 Attribute(one, name, self.apart), value, self.watched
             )
@@ -270,6 +277,8 @@ class Watch:
 
     def _note_elements(self, tensors: Any) -> None:
         for tensor in tensors:
+            while isinstance(tensor, View):  # a write changes the tensor that it is a view of
+                tensor = tensor.parent
             if isinstance(tensor, Tensor) and id(tensor) not in self.apart:
                 self.elements.setdefault(id(tensor), (tensor, tensor.jax()))
 
@@ -314,26 +323,18 @@ class Watch:
         inputs = [tensor for tensor in _tensors(value) if id(tensor) in self.inputs]
         if (
             value is before
-            and (content is None or _same(_content(value), content))
-            and self._is_as_nested(attribute)
+            and (content is None or containers.same(containers.content(value), content))
+            and (content is None or self.nested[attribute.key].are_same(value))
             and all(_element(tensor) is self.inputs[id(tensor)] for tensor in inputs)
         ):
             return
-        kept = _content(value) if value is before and content is not None else value
+        kept = containers.content(value) if value is before and content is not None else value
         kept = tensor_objects.with_records(kept, self.objects)
         leaves, shape = pytree.tree_flatten(kept) if value is not _MISSING else ([], None)
         self.written.append((attribute, list(map(host_tensor_writes.replacement_of, leaves)), shape))
         if content is not None:
-            _refill(before, content)
+            containers.refill(before, content)
         attribute.set(self.originals.get(attribute.key, before))
-
-    def _is_as_nested(self, attribute: Any) -> bool:
-        """Whether containers within a container, which are not watched, have the same items as before."""
-        leaves, shape = self.nested.get(attribute.key, ((), None))
-        if shape is None:
-            return True
-        now, like = pytree.tree_flatten(attribute.get())
-        return like == shape and _same(now, leaves)
 
     def left(self) -> Any:
         """The tensors that were assigned to attributes."""
@@ -392,8 +393,11 @@ def assign(plan: Any, values: Any, guards: Any, numbers: Any) -> Any:
             if shape is not None
             else _MISSING
         )
-        if isinstance(held, _CONTAINERS) and type(value) in (type(held), type(_content(held))):
-            _refill(held, value)
+        if isinstance(held, _CONTAINERS) and type(value) in (
+            type(held),
+            type(containers.content(held)),
+        ):
+            containers.refill(held, value)
         else:
             attribute.set(value)
     for one in tensors:
@@ -469,35 +473,3 @@ def _version(value: Any) -> Any:
         return None
     with DisableTorchFunction():
         return None if value.is_inference() else value._version
-
-
-def _items(container: Any) -> Any:
-    return dict.values(container) if isinstance(container, dict) else container
-
-
-def _content(value: Any) -> Any:
-    """The items of a container, as a dictionary or a list."""
-    if isinstance(value, set):
-        return dict.fromkeys(value)
-    if isinstance(value, dict):  # a subclass may compute its items
-        return dict(dict.items(value))
-    return list(value) if isinstance(value, _CONTAINERS) else None
-
-
-def _same(one: Any, other: Any) -> bool:
-    if isinstance(one, dict):
-        return one.keys() == other.keys() and all(_is_same(one[key], other[key]) for key in one)
-    return len(one) == len(other) and all(map(_is_same, one, other))
-
-
-def _is_same(one: Any, other: Any) -> bool:
-    """Whether two values are the same object, or equal plain values."""
-    return one is other or (type(one) is type(other) and isinstance(one, _PLAIN) and one == other)
-
-
-def _refill(container: Any, content: Any) -> None:
-    container.clear()
-    if isinstance(container, (dict, set)):
-        container.update(content)
-    else:
-        container.extend(content)

@@ -13,6 +13,8 @@ from torch.utils.hooks import RemovableHandle
 
 #: Of longer lists, only the first items are searched.
 MOST_ITEMS = 1000
+#: The method of the class of a module that computes it.
+forward_of = operator.attrgetter("__class__.forward")
 #: The attributes of a module that hold its parts.
 _PARTS = ("_parameters", "_buffers", "_modules")
 
@@ -26,21 +28,17 @@ class Contents:
         self._names: list[str] = []
         self._named: list[dict[str, Any]] = []
         self._cells: list[types.CellType] = []
+        self._modules: list[torch.nn.Module] = []
         self._kept: list[Any] = []
+        self._sizes: list[int] = []
         #: Whether they can be compared at each call.
         self.are_few = True
 
     def module(self, module: torch.nn.Module) -> None:
-        """Add what computations of a module depend on, except for settings of torch's own modules.
-
-        These are the parameters, buffers, submodules and hooks, whether it trains, and attributes of classes
-        that torch does not have.
-        """
+        """Add what computations of a module depend on: its attributes, parameters, buffers and submodules."""
         held = vars(module)
-        if is_of_torch(module):
-            self.name(held, "training")
-        else:
-            self.values(held)
+        self.values(held)
+        self._modules.append(module)
         for name in _PARTS:
             self.values(held[name])
 
@@ -65,21 +63,27 @@ class Contents:
 
     def keep(self) -> None:
         """Keep what there is now, to compare with it later."""
-        self._kept = self._now()
+        self._kept, self._sizes = self._now(), self._sizes_now()
 
     def are_same(self) -> bool:
         """Whether all is the same objects as when it was kept."""
-        now = self._now()
-        return len(now) == len(self._kept) and all(map(operator.is_, now, self._kept))
+        if self._sizes_now() != self._sizes:
+            return False
+        return all(map(operator.is_, self._now(), self._kept))
 
     def include(self, mapping: dict[Any, Any]) -> bool:
         """Whether the values of a dictionary were added."""
         return id(mapping) in self._mappings
 
+    def _sizes_now(self) -> list[int]:
+        return list(map(len, (*self._mappings.values(), *self._sequences)))
+
     def _now(self) -> list[Any]:
         chain = itertools.chain.from_iterable
         found = list(chain(map(dict.values, self._mappings.values())))
+        found += chain(map(dict.keys, self._mappings.values()))
         found += chain(self._sequences)
+        found += map(forward_of, self._modules)
         found += map(dict.get, self._named, self._names)
         found += map(_content, self._cells)
         found.append(RemovableHandle.next_id)  # of the next hook

@@ -258,6 +258,11 @@ def identity(leaf: Any) -> Any:
     return leaf if isinstance(leaf, _PLAIN) else id(leaf)
 
 
+def methods(module: torch.nn.Module) -> Any:
+    """The method of the class of a module that computes it, and the one that the program put in its place."""
+    return contents.forward_of(module), vars(module).get("forward")
+
+
 def _settings(module: torch.nn.Module) -> Any:
     """All settings of one of torch's own modules, such as a loss that is created for each epoch."""
     if not contents.is_of_torch(module):

@@ -226,14 +226,15 @@ class _Update:
         self.parameters = held.parameters.tensors
         self._places = sorted(changing, key=str)
         others = tuple(
-            (number, name, *map(trace.identity, value if isinstance(value, tuple) else (value,)))
+            (number, name, *map(trace.identity, value if isinstance(value, (tuple, list)) else (value,)))
             for number, group in enumerate(optimizer.param_groups)
             for name, value in {**group, **_with_numbers(group, number, dict.fromkeys(changing))}.items()
             if name != "params"
         )
+        groups = tuple(tuple(map(id, group["params"])) for group in optimizer.param_groups)
         count = held.count()
         self._has_count = count is not None
-        self.key = (id(optimizer), held.ids, tuple(self._places), others, self._has_count)
+        self.key = (id(optimizer), held.ids, groups, tuple(self._places), others, self._has_count)
         kind = np.float64 if any(p.dtype == torch.float64 for p in self.parameters[:1]) else np.float32
         self.numbers = [kind(numbers[p] or (NEARLY_NOTHING if p[1] == "lr" else 0)) for p in self._places]
         self.numbers += [count] if self._has_count else []

@@ -227,8 +227,26 @@ def writes_to_a_captured_view(block: Block, x: torch.Tensor) -> torch.Tensor:
     return (made + whole) / 7
 
 
+class Kept:
+    """An object without a dictionary."""
+
+    __slots__ = ("value",)
+    value: torch.Tensor
+
+
+def writes_to_slots(block: Block, x: torch.Tensor) -> torch.Tensor:
+    def keep(given: torch.Tensor) -> torch.Tensor:
+        kept.value = block(given)
+        return kept.value * 2
+
+    kept = Kept()
+    return checkpoint.checkpoint(keep, x, use_reentrant=False) / 7 + kept.value / 7
+
+
 @pytest.mark.parametrize(
-    "call", [fills_containers, writes_to_a_view, writes_to_a_captured_view], ids=lambda call: call.__name__
+    "call",
+    [writes_to_slots, fills_containers, writes_to_a_view, writes_to_a_captured_view],
+    ids=lambda call: call.__name__,
 )
 def test_writes_of_a_checkpointed_function_to_what_it_gets_stay(call: Callable[..., torch.Tensor]) -> None:
     assert_same_as_torch(compute_loss, Net(call), X.clone().requires_grad_())

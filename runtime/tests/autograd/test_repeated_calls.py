@@ -17,6 +17,15 @@ STEPS, CHANGED_AT = 10, 7
 TOLERANCE = 1e-4
 
 
+class Slots:
+    """An object without a dictionary."""
+
+    __slots__ = ("scale",)
+
+    def __init__(self) -> None:
+        self.scale = 1.0
+
+
 class Net(nn.Module):
     """A model with what a program may change."""
 
@@ -29,7 +38,9 @@ class Net(nn.Module):
         self.activation = nn.LeakyReLU(0.1)
         self.later: list[nn.Module] = [nn.Softplus()]
         self.factors = {"one": 1.0, "other": 2.0}
-        self.settings = types.SimpleNamespace(scale=1.0)
+        self.slots = Slots()
+        inner = types.SimpleNamespace(loss=types.SimpleNamespace(scale=1.0))
+        self.settings = types.SimpleNamespace(scale=1.0, model=inner)
         self.nested = [[1.0], [2.0]]
         self.function: Callable[[torch.Tensor], torch.Tensor] = torch.tanh
 
@@ -38,6 +49,7 @@ class Net(nn.Module):
         for other in self.others:
             x = other(x)
         x = self.activation(x) * self.factors["one"] * self.settings.scale * self.nested[0][0]
+        x = x * self.slots.scale * self.settings.model.loss.scale
         for one in self.later:
             x = x + one(x) * 0.1
         return x + self.function(x) * 0.1
@@ -52,6 +64,7 @@ class Loop:
         self.net.others[0].to(device)
         parameters = [*self.net.parameters(), *self.net.others[0].parameters()]
         self.optimizer = compile_optimizer(torch.optim.SGD(parameters, lr=0.1, momentum=0.9))
+        self.handles: list[Any] = []
         self.context: Callable[[], Any] = contextlib.nullcontext
         weight_of = lambda: self.weight  # noqa: E731 # a closure of the loss
 
@@ -81,6 +94,8 @@ class Loop:
             loss.backward()
             self.optimizer.step()
             losses.append(loss.item())
+        for handle in self.handles:
+            handle.remove()
         return losses
 
 
@@ -132,6 +147,13 @@ def forward_hook(loop: Loop) -> None:
     loop.net.layers[3].register_forward_hook(lambda _module, _args, out: out * 2)
 
 
+def hook_of_all_modules(loop: Loop) -> None:
+    def double(module: nn.Module, _args: Any, out: torch.Tensor) -> torch.Tensor | None:
+        return out * 2 if isinstance(module, nn.LeakyReLU) else None
+
+    loop.handles.append(nn.modules.module.register_module_forward_hook(double))
+
+
 def assigned_number(loop: Loop) -> None:
     loop.net.scale = 0.5
 
@@ -169,6 +191,14 @@ def names_of_values(loop: Loop) -> None:
 
 def number_in_a_namespace(loop: Loop) -> None:
     loop.net.settings.scale = 3.0
+
+
+def number_in_slots(loop: Loop) -> None:
+    loop.net.slots.scale = 3.0
+
+
+def number_in_a_namespace_of_namespaces(loop: Loop) -> None:
+    loop.net.settings.model.loss.scale = 3.0
 
 
 def number_in_a_nested_list(loop: Loop) -> None:
@@ -215,8 +245,21 @@ CHANGES = [
     ),
     *(parameter_in_the_dictionary, frozen_parameter, frozen_module, evaluation, evaluation_of_one),
     *(forward_hook, assigned_number, number_in_the_dictionary, setting_of_torch, appended_module),
-    *(setting_of_an_activation, forward_of_a_module, forward_of_a_class, moved_module, names_of_values),
-    *(number_in_a_namespace, number_in_a_nested_list, function_of_a_module),
+    *(
+        setting_of_an_activation,
+        forward_of_a_module,
+        forward_of_a_class,
+        hook_of_all_modules,
+        moved_module,
+        names_of_values,
+    ),
+    *(
+        number_in_a_namespace,
+        number_in_slots,
+        number_in_a_namespace_of_namespaces,
+        number_in_a_nested_list,
+        function_of_a_module,
+    ),
     *(replaced_buffer, buffer_in_the_dictionary, variable_of_the_closure, other_shape, autocast),
 ]
 

@@ -11,6 +11,7 @@ from torch.autograd import function
 from torch.jit import _recursive
 from torch.nn.attention import flex_attention
 from torch.nn.modules import batchnorm, instancenorm
+from torch.nn.modules import module as _module
 from torch.nn.modules.lazy import LazyModuleMixin
 from torch.nn.utils import clip_grad, stateless
 from torch.optim import lbfgs
@@ -35,6 +36,8 @@ DisableTorchDispatch = torch._C._DisableTorchDispatch
 tensor_gradient: Any = torch._C.TensorBase.grad
 #: The attributes of tensors for the hooks on their gradients: those before it is accumulated, and after.
 tensor_hooks: Any = (torch._C.TensorBase._backward_hooks, torch._C.TensorBase._post_accumulate_grad_hooks)
+#: The forward hooks of all modules, by number: those before the call, and after.
+forward_hooks: Any = (_module._global_forward_pre_hooks, _module._global_forward_hooks)
 #: `Function.apply` without what it does for the transforms of `torch.func`, as a descriptor.
 function_apply: Any = torch._C._FunctionBase.__dict__["apply"]
 #: Whether a transform of `torch.func` is active.

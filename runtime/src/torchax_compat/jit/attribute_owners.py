@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from ..adapters import torch_internals
 from . import captured_objects, reachable_modules, tensor_objects
 
 
@@ -50,15 +51,18 @@ def hooks_of(module: torch.nn.Module) -> Any:
 
 
 def hooks_of_all(modules: Any) -> Any:
-    """The forward hooks and gradient hooks of modules, most of which have none."""
+    """The forward hooks and gradient hooks of modules, most of which have none, and those of all modules."""
     return [
-        hook
-        for module in modules
-        if module._forward_hooks
-        or module._forward_pre_hooks
-        or module._backward_hooks
-        or module._backward_pre_hooks
-        for hook in hooks_of(module)
+        *(hook for hooks in torch_internals.forward_hooks for hook in hooks.values()),
+        *(
+            hook
+            for module in modules
+            if module._forward_hooks
+            or module._forward_pre_hooks
+            or module._backward_hooks
+            or module._backward_pre_hooks
+            for hook in hooks_of(module)
+        ),
     ]
 
 

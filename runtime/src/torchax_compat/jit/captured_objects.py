@@ -26,7 +26,7 @@ from . import reachable_modules
 #: Longer lists and dictionaries are data, and are not watched.
 _MOST_ITEMS = 1000
 #: How deep the attributes of objects are followed.
-_DEPTH = 3
+_DEPTH = 5
 _NAMESPACES = (argparse.Namespace, types.SimpleNamespace)
 _OTHERS = (
     torch.nn.Module,
@@ -97,6 +97,28 @@ class _Cells(dict[str, Any]):
         del super().__getitem__(name).cell_contents
 
 
+class _Slots:
+    """The attributes of an object whose class has `__slots__`."""
+
+    def __init__(self, one: Any) -> None:
+        self.one = one
+
+    def __contains__(self, name: Any) -> bool:
+        return hasattr(self.one, name)
+
+    def __getitem__(self, name: Any) -> Any:
+        try:
+            return getattr(self.one, name)
+        except AttributeError as error:
+            raise KeyError(name) from error
+
+    def __setitem__(self, name: Any, value: Any) -> None:
+        object.__setattr__(self.one, name, value)
+
+    def __delitem__(self, name: Any) -> None:
+        object.__delattr__(self.one, name)
+
+
 class Held:
     """The values of names, as attributes of an object."""
 
@@ -159,6 +181,12 @@ class Surroundings:
                 self._visit(type(value), depth)
                 for item in list(vars(value).values()):
                     self._visit(item, depth - 1)
+            case _ if depth and _has_slots(type(value)):
+                slots, names = _Slots(value), _names_of_slots(type(value))
+                self._note(value, slots, type(value).__name__, names)
+                self._visit(type(value), depth)
+                for item in [slots[name] for name in names if name in slots]:
+                    self._visit(item, depth - 1)
 
     def _visit_function(self, function: Callable[..., Any], depth: int) -> None:
         known = function.__globals__
@@ -203,7 +231,7 @@ class Surroundings:
                         self._visit(value, depth)
 
     def _note(self, what: Any, held: Any, kind: Any, names: Any) -> None:
-        names = {name: None for name in names if id(held[name]) not in self.apart}
+        names = {name: None for name in names if name not in held or id(held[name]) not in self.apart}
         if names:
             if id(what) not in self.held:
                 self.held[id(what)] = Held(Names(held, kind, id(what)))
@@ -265,6 +293,22 @@ def is_own(one: Any) -> bool:
     if not hasattr(one, "__dict__") or isinstance(one, _OTHERS):
         return False
     return isinstance(one, _NAMESPACES) or _is_of_program(type(one).__module__)
+
+
+def _has_slots(cls: type) -> bool:
+    """Whether a class is one of the program, and its objects have `__slots__` instead of a `__dict__`."""
+    return cls.__dictoffset__ == 0 and _is_of_program(cls.__module__) and bool(_names_of_slots(cls))
+
+
+@functools.cache
+def _names_of_slots(cls: type) -> tuple[str, ...]:
+    """The attributes in the `__slots__` of a class and its bases."""
+    return tuple(
+        name
+        for one in cls.__mro__
+        for name, value in vars(one).items()
+        if isinstance(value, types.MemberDescriptorType)
+    )
 
 
 def _may_change(value: Any) -> bool:

@@ -181,8 +181,8 @@ class Surroundings:
                 self._visit(type(value), depth)
                 for item in list(vars(value).values()):
                     self._visit(item, depth - 1)
-            case _ if depth and _has_slots(type(value)):
-                slots, names = _Slots(value), _names_of_slots(type(value))
+            case _ if depth and _has_slots(value.__class__):
+                slots, names = _Slots(value), list(_names_of_slots(value.__class__))
                 self._note(value, slots, type(value).__name__, names)
                 self._visit(type(value), depth)
                 for item in [slots[name] for name in names if name in slots]:
@@ -295,13 +295,13 @@ def is_own(one: Any) -> bool:
     return isinstance(one, _NAMESPACES) or _is_of_program(type(one).__module__)
 
 
-def _has_slots(cls: type) -> bool:
+def _has_slots(cls: Any) -> bool:
     """Whether a class is one of the program, and its objects have `__slots__` instead of a `__dict__`."""
     return cls.__dictoffset__ == 0 and _is_of_program(cls.__module__) and bool(_names_of_slots(cls))
 
 
 @functools.cache
-def _names_of_slots(cls: type) -> tuple[str, ...]:
+def _names_of_slots(cls: Any) -> tuple[str, ...]:
     """The attributes in the `__slots__` of a class and its bases."""
     return tuple(
         name

@@ -17,6 +17,8 @@ MOST_ITEMS = 1000
 forward_of = operator.attrgetter("__class__.forward")
 #: The attributes of a module that hold its parts.
 _PARTS = ("_parameters", "_buffers", "_modules")
+#: The attributes of every module that are no settings.
+_INTERNAL = vars(torch.nn.Module()).keys() - {"training"}
 
 
 class Contents:
@@ -24,6 +26,7 @@ class Contents:
 
     def __init__(self) -> None:
         self._mappings: dict[int, dict[Any, Any]] = {}
+        self._settings: dict[int, dict[str, Any]] = {}  # the attributes of torch's own modules
         self._sequences: list[Collection[Any]] = []
         self._names: list[str] = []
         self._named: list[dict[str, Any]] = []
@@ -37,7 +40,12 @@ class Contents:
     def module(self, module: torch.nn.Module) -> None:
         """Add what computations of a module depend on: its attributes, parameters, buffers and submodules."""
         held = vars(module)
-        self.values(held)
+        if is_of_torch(module):  # most modules of most models: few of their attributes are settings
+            for name in held.keys() - _INTERNAL:
+                self.name(held, name)
+            self._settings[id(held)] = held
+        else:
+            self.values(held)
         self._modules.append(module)
         for name in _PARTS:
             self.values(held[name])
@@ -73,10 +81,10 @@ class Contents:
 
     def include(self, mapping: dict[Any, Any]) -> bool:
         """Whether the values of a dictionary were added."""
-        return id(mapping) in self._mappings
+        return id(mapping) in self._mappings or id(mapping) in self._settings
 
     def _sizes_now(self) -> list[int]:
-        return list(map(len, (*self._mappings.values(), *self._sequences)))
+        return list(map(len, (*self._mappings.values(), *self._settings.values(), *self._sequences)))
 
     def _now(self) -> list[Any]:
         chain = itertools.chain.from_iterable

@@ -497,3 +497,31 @@ def test_error_in_the_function_puts_attributes_back() -> None:
     with pytest.raises(KeyError, match="broken"):
         decorated(net, X.to("jax"))
     assert net.last is last
+
+
+class Proxy:
+    """An object that passes for the one that it holds, as loaders of accelerate do."""
+
+    def __init__(self, held: object) -> None:
+        self.held = held
+        self.scale = 2.0
+
+    @property
+    def __class__(self) -> Any:
+        return self.held.__class__
+
+
+def test_an_object_that_passes_for_another_one_is_read() -> None:
+    class Trainer:
+        def __init__(self) -> None:
+            self.net, self.scale = nn.Linear(2, 1).to("jax"), 2.0
+            self.loader = Proxy(torch.utils.data.DataLoader([1]))
+
+        @differentiable
+        def compute_loss(self, x: torch.Tensor) -> torch.Tensor:
+            return (self.net(x) * self.scale * self.loader.scale).sum()
+
+    x = torch.ones(2, device="jax", requires_grad=True)
+    trainer = Trainer()
+    trainer.compute_loss(x).backward()
+    assert torch.equal(x.grad.cpu(), 4 * trainer.net.weight.detach().cpu()[0])

@@ -262,7 +262,9 @@ class Watch:
         ):
             return
         value = dict.get(held, name, _MISSING)
-        if isinstance(one, torch.nn.Module) and contents.is_of_torch(one) and not isinstance(value, _PLAIN):
+        # Not `isinstance`, which would read `__class__` of an object that passes for another one.
+        is_module = issubclass(type(one), torch.nn.Module)
+        if is_module and contents.is_of_torch(one) and not isinstance(value, _PLAIN):
             return  # not a setting
         self._guard(one, name, value)
 

@@ -154,6 +154,8 @@ def install() -> None:
             owner, name = sys.modules[name], f"{name}.{part}"
             setattr(owner, part, _module(name))
         vars(sys.modules[name]).update(contents)
+    # `GradScaler` is enabled where torch finds torch_xla, which is not there for torch itself.
+    torch.cuda.amp.common.amp_definitely_not_available = lambda: not torch.cuda.is_available()
 
 
 def _module(name: str) -> types.ModuleType:

@@ -174,13 +174,13 @@ class Source:
             return {}
         for token in tokens:
             if token.type == tokenize.COMMENT and (match := _SUPPRESSION.search(token.string)):
-                codes = match["codes"]
-                found[token.start[0]] = (
-                    None
-                    if codes is None
-                    else frozenset(code.strip() for code in codes.split(",") if code.strip())
-                )
+                found[token.start[0]] = _suppressed_codes(match)
         return found
+
+    def suppressions_in_lines(self) -> dict[int, frozenset[str] | None]:
+        """The same for a file that is not Python."""
+        matches = _SUPPRESSION.finditer(self.text)
+        return {self.location(match.start()).row: _suppressed_codes(match) for match in matches}
 
     @cached_property
     def type_comments(self) -> dict[int, str]:
@@ -200,6 +200,14 @@ class Source:
         except (tokenize.TokenError, SyntaxError):
             return True
         return any(token.type == tokenize.COMMENT for token in tokens)
+
+
+def _suppressed_codes(match: re.Match[str]) -> frozenset[str] | None:
+    """The codes and names of a comment that suppresses findings; None means all."""
+    codes = match["codes"]
+    if codes is None:
+        return None
+    return frozenset(code.strip() for code in codes.split(",") if code.strip())
 
 
 def first_row(node: ast.expr | ast.stmt) -> int:

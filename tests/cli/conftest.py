@@ -13,13 +13,13 @@ from typing import Any
 import pytest
 
 from tpulint.cli import run
-from tpulint.engine import edits, inquiry, project_files, workers
+from tpulint.engine import edits, files, inquiry, project_files, workers
 from tpulint.finding import Applicability, FileError, Finding, Fix, Location, Span
 from tpulint.plan import Kind, Rewrite
 from tpulint.settings import Settings
 
 #: Modules that import the registry: they do so before it is a fake.
-REAL = (edits, inquiry, project_files, workers)
+REAL = (edits, files, inquiry, project_files, workers)
 
 
 @dataclass
@@ -115,8 +115,8 @@ def engine(monkeypatch: pytest.MonkeyPatch) -> Engine:
     modules: dict[str, dict[str, Any]] = {
         "tpulint.engine.run": {"analyse": fake.analyse},
         "tpulint.engine.fix": {"fix": fake.fix},
+        "tpulint.engine.files": {"contents_of": lambda _: ({}, [])},
         "tpulint.engine.project_files": {
-            "read": lambda _: ({}, []),
             "analyse": lambda *_: SimpleNamespace(findings=[], errors=[]),
         },
         "tpulint.registry": {

@@ -66,8 +66,9 @@ def check(
         errors += analysis.errors
         if given.project_files:
             from tpulint.engine import project_files
+            from tpulint.engine.files import contents_of
 
-            contents, unread = project_files.read(given.project_files)
+            contents, unread = contents_of(given.project_files)
             others = project_files.analyse(contents, given.settings)
             findings = sorted([*findings, *others.findings], key=lambda finding: finding.sort_key)
             errors += [*unread, *others.errors]

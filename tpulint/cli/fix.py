@@ -154,8 +154,9 @@ def _with_project_files(
     A file that declares the runtime is fixed as it is with the declaration.
     """
     from tpulint.engine import project_files
+    from tpulint.engine.files import contents_of
 
-    contents, errors = project_files.read(given.project_files)
+    contents, errors = contents_of(given.project_files)
     if not contents:
         return result, declared, errors
     declaring = {one.path: one for one in declared if one.path in contents}

@@ -239,7 +239,7 @@ def matched(rule: Rule, handler: Handler, module: Module) -> Iterator[Match]:
     except RecursionError:
         raise
     except Exception as error:
-        raise RuleError(_failure(rule, None, error)) from error
+        raise RuleError(failure(rule, None, error)) from error
 
 
 def asked(rule: Rule, handler: Handler, match: Match, module: Module) -> list[Finding]:
@@ -262,7 +262,7 @@ def asked(rule: Rule, handler: Handler, match: Match, module: Module) -> list[Fi
     except RecursionError:
         raise
     except Exception as error:
-        raise RuleError(_failure(rule, match.node, error)) from error
+        raise RuleError(failure(rule, match.node, error)) from error
     if (
         handler.handled
         and any(one.fix is None for one in found)
@@ -272,7 +272,7 @@ def asked(rule: Rule, handler: Handler, match: Match, module: Module) -> list[Fi
     return found
 
 
-def _failure(rule: Rule, node: ast.AST | None, error: Exception) -> str:
+def failure(rule: Rule, node: ast.AST | None, error: Exception) -> str:
     """What is reported of a rule that failed: the line that it looked at, and that of the rule itself."""
     internal = "internal error: " if rule.code.startswith(OWN_PREFIXES) else ""
     place = f" at line {node.lineno}" if isinstance(node, ast.expr | ast.stmt) else ""

@@ -22,7 +22,7 @@ def edits_of(findings: Sequence[Finding], contents: Mapping[str, bytes]) -> Edit
     found: Edits = {}
     for finding in findings:
         if finding.fix is not None and finding.fix.edits:
-            found[finding.path, finding.fix] = text_edits(finding.path, finding.fix, contents)
+            found[finding.path, finding.fix] = _text_edits(finding.path, finding.fix, contents)
         elif finding.fix is not None:
             fixes.setdefault(finding.path, {})[finding.fix] = None
     if not fixes:
@@ -41,7 +41,7 @@ def edits_of(findings: Sequence[Finding], contents: Mapping[str, bytes]) -> Edit
     return found
 
 
-def text_edits(path: str, fix: Fix, contents: Mapping[str, bytes]) -> tuple[Edit, ...]:
+def _text_edits(path: str, fix: Fix, contents: Mapping[str, bytes]) -> tuple[Edit, ...]:
     """The edits of a fix of a file that is not Python; none if the file cannot be read any more."""
     try:
         data = contents[path] if path in contents else Path(path).read_bytes()

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 
 from tpulint.engine.change import Change
+from tpulint.engine.desk import failure, suppressed
 from tpulint.finding import Applicability, FileError, Finding, Fix
 from tpulint.plan import TextEdit
 from tpulint.project_files.kinds import kind_of
@@ -20,7 +19,6 @@ from tpulint.source import Source, SourceError
 
 #: A file is analyzed again after its fixes until nothing is left, but not more often.
 MAX_ROUNDS = 5
-_SUPPRESSION = re.compile(r"#\s*tpulint:\s*ignore(?:\[(?P<codes>[^\]]*)\])?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,18 +29,6 @@ class Result:
     errors: list[FileError] = field(default_factory=list)
     changes: list[Change] = field(default_factory=list)
     applied: dict[str, dict[str, int]] = field(default_factory=dict)
-
-
-def read(files: Sequence[Path]) -> tuple[dict[str, bytes], list[FileError]]:
-    """The files' bytes by path, and those that cannot be read."""
-    contents: dict[str, bytes] = {}
-    errors: list[FileError] = []
-    for file in files:
-        try:
-            contents[str(file)] = file.read_bytes()
-        except OSError as error:
-            errors.append(FileError(str(file), f"cannot be read: {error.strerror or error}"))
-    return contents, errors
 
 
 def analyse(contents: Mapping[str, bytes], settings: Settings) -> Result:
@@ -133,24 +119,9 @@ def _found(source: Source, settings: Settings, errors: list[FileError]) -> list[
                     one for part in parts if isinstance(part, wanted) for one in check(part, context)
                 )
             except Exception as error:  # a mistake of one rule costs no other's findings
-                message = f"internal error: {rule.code} failed: {type(error).__name__}: {error}"
-                errors.append(FileError(source.path, message, rule.code))
-    suppressed = _suppressed(source)
-    kept = (one for one in found if not _is_suppressed(one, suppressed.get(one.location.row, ())))
+                errors.append(FileError(source.path, failure(rule, None, error), rule.code))
+    suppressions = source.suppressions_in_lines()
+    kept = (one for one in found if not suppressed(one, suppressions))
     if settings.keep_gpu:
         kept = (replace(one, fix=None) for one in kept)  # the fixes are for hosts without a GPU
     return sorted(kept, key=lambda one: one.sort_key)
-
-
-def _suppressed(source: Source) -> Mapping[int, tuple[str, ...]]:
-    """By row, the codes and names that a comment suppresses; `*` for all."""
-    found: dict[int, tuple[str, ...]] = {}
-    for match in _SUPPRESSION.finditer(source.text):
-        codes = match["codes"]
-        listed = ("*",) if codes is None else tuple(code.strip() for code in codes.split(","))
-        found[source.location(match.start()).row] = listed
-    return found
-
-
-def _is_suppressed(finding: Finding, codes: Sequence[str]) -> bool:
-    return any(code in ("*", finding.code, finding.name) for code in codes)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from tpulint.digest import digest
 from tpulint.engine.cache import Cache, FileCache, tool_digest
 from tpulint.engine.desk import Desk, Summary, Unit, Verdict
+from tpulint.engine.files import contents_of
 from tpulint.engine.module_paths import module_paths
 from tpulint.engine.shipped import users_own
 from tpulint.finding import FileError, Finding
@@ -66,15 +67,7 @@ def analyse(
 
 def read(files: Sequence[Path], stdin: tuple[str, bytes] | None) -> tuple[dict[str, Unit], list[FileError]]:
     """The files' bytes, and those that cannot be read; `stdin` is one more file, with its name."""
-    contents: dict[str, bytes] = {}
-    errors: list[FileError] = []
-    for file in files:
-        path = str(file)
-        try:
-            with open(path, "rb") as stream:
-                contents[path] = stream.read()
-        except OSError as error:
-            errors.append(FileError(path, f"cannot be read: {error.strerror or error}"))
+    contents, errors = contents_of(files)
     if stdin is not None:
         contents[stdin[0]] = stdin[1]
     return as_units(contents), errors

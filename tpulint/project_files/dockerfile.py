@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 from tpulint.finding import Span
 from tpulint.project_files import shell
+from tpulint.project_files.lines import whole_lines
 from tpulint.project_files.parts import Command, Image, Part, Variable
 
 _INSTRUCTION = re.compile(
@@ -35,7 +36,7 @@ def parts(text: str) -> Iterator[Part]:
 
 def _variables(text: str, match: re.Match[str]) -> Iterator[Part]:
     start, end = match.span("value")
-    line = Span(match.start(), text.find("\n", end) + 1 or len(text))
+    line = whole_lines(text, match.start(), end)
     pairs = list(_PAIR.finditer(text, start, end))
     if not pairs:  # `ENV NAME value`
         name, _, value = text[start:end].partition(" ")

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from tpulint.finding import Span
 from tpulint.project_files import dockerfile, packages, shell, structured
 from tpulint.project_files.kinds import FileKind
+from tpulint.project_files.lines import whole_lines
 from tpulint.project_files.parts import Part, Variable
 
 #: Words without which a file has nothing to report, so that it is not taken apart.
@@ -32,8 +33,7 @@ def _variables(text: str) -> Iterator[Part]:
         start = match.start(2)
         quoted = value[:1] in ("'", '"') and value[-1:] == value[:1] and len(value) > 1
         span = Span(start + quoted, start + len(value) - quoted)
-        end = text.find("\n", match.end())
-        line = Span(match.start(), len(text) if end < 0 else end + 1)
+        line = whole_lines(text, match.start(), match.end())
         yield Variable(Span(match.start(1), start + len(value)), line, match[1], value.strip("'\""), span)
 
 

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 
 from tpulint.finding import Span
 from tpulint.project_files import packages
+from tpulint.project_files.lines import whole_lines
 from tpulint.project_files.parts import Command, Directive, Part, Variable, Word
 
 _BLANK = re.compile(r"(?:[ \t]|\\\r?\n)+")
@@ -52,7 +53,7 @@ def parts(text: str, start: int = 0, end: int | None = None) -> Iterator[Part]:
     end = len(text) if end is None else end
     if start == 0:
         for match in _DIRECTIVE.finditer(text):
-            yield Directive(Span(*match.span()), _line(text, match.start()), match[1])
+            yield Directive(Span(*match.span()), whole_lines(text, match.start(), match.start()), match[1])
     for words in _commands(text, start, end):
         yield from _parts_of(text, words)
 
@@ -98,9 +99,8 @@ def _assignment(text: str, word: Word) -> bool:
 def _alone(text: str, words: list[Word]) -> Span | None:
     """The whole lines of a command that has them to itself; None for others."""
     start, end = words[0].span.start, words[-1].span.end
-    first = text.rfind("\n", 0, start) + 1
-    last = text.find("\n", end)
-    last = len(text) if last < 0 else last + 1
+    lines = whole_lines(text, start, end)
+    first, last = lines.start, lines.end
     behind = text[end:last].strip()
     if text[first:start].strip() or (behind and not behind.startswith("#")):
         return None
@@ -108,12 +108,7 @@ def _alone(text: str, words: list[Word]) -> Span | None:
     if text[:first].rstrip("\r\n").endswith("\\"):
         return None
     is_only = _OPENS.search(before) is not None and _CLOSES.match(text, last) is not None
-    return None if is_only else Span(first, last)  # a block without commands is an error
-
-
-def _line(text: str, start: int) -> Span:
-    end = text.find("\n", start)
-    return Span(text.rfind("\n", 0, start) + 1, len(text) if end < 0 else end + 1)
+    return None if is_only else lines  # a block without commands is an error
 
 
 def _commands(text: str, start: int, end: int) -> Iterator[list[Word]]:

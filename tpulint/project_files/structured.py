@@ -8,6 +8,7 @@ from typing import Any
 
 from tpulint.finding import Span
 from tpulint.project_files import packages
+from tpulint.project_files.lines import whole_lines
 from tpulint.project_files.parts import Address, Image, Part, Setting, Variable
 
 _QUOTED = re.compile(r"\"(?:\\.|[^\"\\\n])*\"|'[^'\n]*'")
@@ -91,12 +92,10 @@ def _below(
 
 def _line(text: str, start: int, end: int) -> Span | None:
     """The line of a value, if only its key or the dash of a list stands in front of it."""
-    first = text.rfind("\n", 0, start) + 1
-    last = text.find("\n", end)
-    last = len(text) if last < 0 else last + 1
-    is_alone = re.fullmatch(r"[ \t]*(?:-[ \t]+|[\w.\"'-]+[ \t]*:[ \t]+)['\"]?", text[first:start])
-    behind = text[end:last].strip().lstrip("'\"").strip()
-    return Span(first, last) if is_alone and (not behind or behind.startswith("#")) else None
+    lines = whole_lines(text, start, end)
+    is_alone = re.fullmatch(r"[ \t]*(?:-[ \t]+|[\w.\"'-]+[ \t]*:[ \t]+)['\"]?", text[lines.start : start])
+    behind = text[end : lines.end].strip().lstrip("'\"").strip()
+    return lines if is_alone and (not behind or behind.startswith("#")) else None
 
 
 def of_pyproject(text: str) -> Iterator[Part]:
@@ -156,8 +155,6 @@ def _is_of_list(text: str, span: Span) -> bool:
 
 def _item(text: str, span: Span) -> Span | None:
     """The line of an item of a list that has it to itself."""
-    first = text.rfind("\n", 0, span.start) + 1
-    last = text.find("\n", span.end)
-    last = len(text) if last < 0 else last + 1
-    is_alone = not text[first : span.start - 1].strip() and text[span.end + 1 : last].strip() in (",", "")
-    return Span(first, last) if is_alone else None
+    lines = whole_lines(text, span.start, span.end)
+    before, behind = text[lines.start : span.start - 1], text[span.end + 1 : lines.end]
+    return lines if not before.strip() and behind.strip() in (",", "") else None

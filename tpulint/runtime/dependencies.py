@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tpulint.knowledge.runtime import DISTRIBUTION, REQUIREMENT
+from tpulint.project_files.packages import normalized
 
 if TYPE_CHECKING:
     from tomlkit.items import Array
@@ -69,11 +70,7 @@ def declarations(root: Path) -> Iterator[Declaration]:
             except (OSError, ValueError, configparser.Error):
                 continue
             if names or extended is not None:
-                yield Declaration(path, frozenset(map(_normalized, names)), text, extended)
-
-
-def _normalized(name: str) -> str:
-    return re.sub(r"[-_.]+", "-", name).lower()
+                yield Declaration(path, frozenset(map(normalized, names)), text, extended)
 
 
 def _name(requirement: str) -> str:

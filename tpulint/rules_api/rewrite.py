@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from tpulint.finding import Applicability, Fix
 from tpulint.knowledge.runtime import DISABLE, ENABLE, PACKAGE
@@ -69,6 +69,17 @@ class Rewriting(Namespace):
         """A string literal in the quotes of another one."""
         mark = "'" if self._text(like).rstrip().endswith("'") else '"'
         return f"{mark}{value}{mark}"
+
+    def call_as_first_process(self, given: Mapping[str, ast.expr]) -> str:
+        """A call of the function `fn` as process 0, from the arguments of a call that starts processes."""
+        match given.get("args"):
+            case None:
+                arguments = ["0"]
+            case ast.Tuple(elts=items):
+                arguments = ["0", *(self._text(item) for item in items)]
+            case several:
+                arguments = ["0", f"*{self._text(several)}"]
+        return f"{self.operand(given['fn'])}({', '.join(arguments)})"
 
     def lines(self, statement: ast.stmt, *statements: str) -> str:
         """Statements below each other, as code that replaces another statement."""

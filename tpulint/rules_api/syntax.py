@@ -24,6 +24,7 @@ __all__ = [
     "calls_looped_over",
     "dotted",
     "effects",
+    "imports_package",
     "is_cuda_location",
     "is_cuda_string",
     "is_formatted_cuda",
@@ -35,6 +36,13 @@ __all__ = [
     "starts_cuda",
     "statements",
 ]
+
+
+def imports_package(node: ast.Import | ast.ImportFrom, package: str) -> bool:
+    """Whether an import statement imports a package, modules of it, or names from these."""
+    if isinstance(node, ast.ImportFrom):
+        return not node.level and (node.module or "").partition(".")[0] == package
+    return any(alias.name.partition(".")[0] == package for alias in node.names)
 
 
 def is_name(node: ast.AST, name: str) -> bool:

@@ -273,14 +273,7 @@ def started_often(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     message = "`spawn` starts one process per GPU, but the first process takes all chips of a TPU host"
     fix = None
     if "fn" in given and ctx.statement(call) is ctx.parent(call):
-        match given.get("args"):
-            case None:
-                arguments = ["0"]
-            case ast.Tuple(elts=items):
-                arguments = ["0", *map(ctx.text, items)]
-            case several:
-                arguments = ["0", f"*{ctx.text(several)}"]
-        text = f"{ctx.text(given['fn'])}({', '.join(arguments)})"
+        text = ctx.rewrite.call_as_first_process(given)
         title = f"call `{ctx.text(given['fn'])}` directly, as rank 0, instead of through `spawn`"
         fix = ctx.rewrite.fix(title, ctx.rewrite.replace(call, text), applicability=Applicability.UNSAFE)
     yield ctx.finding(call, message, fix)

@@ -37,6 +37,7 @@ from tpulint.knowledge.torch_xla import (
     short_name,
 )
 from tpulint.rules_api import Context, Finding, Rule
+from tpulint.rules_api.syntax import imports_package
 
 rule = Rule(
     "XLA115",
@@ -47,9 +48,7 @@ rule = Rule(
 
 
 def _of_package(node: ast.Import | ast.ImportFrom) -> bool:
-    if isinstance(node, ast.ImportFrom):
-        return not node.level and (node.module or "").partition(".")[0] == PACKAGE
-    return any(alias.name.partition(".")[0] == PACKAGE for alias in node.names)
+    return imports_package(node, PACKAGE)
 
 
 @rule.on(ast.Import, where=_of_package)

@@ -45,6 +45,7 @@ from collections.abc import Iterator
 
 from tpulint.knowledge.torch_xla import PACKAGE
 from tpulint.rules_api import Applicability, Context, Finding, Fix, Rule
+from tpulint.rules_api.syntax import imports_package
 
 rule = Rule("XLA114", "import of `torch_xla`", module=__name__, fix=Applicability.UNSAFE)
 
@@ -52,9 +53,7 @@ _MESSAGE = f"`{PACKAGE}` is a different TPU backend, whose tensors torchax canno
 
 
 def _of_package(node: ast.Import | ast.ImportFrom) -> bool:
-    if isinstance(node, ast.ImportFrom):
-        return not node.level and (node.module or "").partition(".")[0] == PACKAGE
-    return any(alias.name.partition(".")[0] == PACKAGE for alias in node.names)
+    return imports_package(node, PACKAGE)
 
 
 @rule.on(ast.Import, where=_of_package)

@@ -70,14 +70,7 @@ def _fix(call: ast.Call, parameters: tuple[str, ...], ctx: Context) -> Fix | Non
         return None
     if not isinstance(statement, ast.Expr) or statement.value is not call:
         return None
-    match given.get("args"):
-        case None:
-            arguments = ["0"]
-        case ast.Tuple(elts=items):
-            arguments = ["0", *map(ctx.text, items)]
-        case several:
-            arguments = ["0", f"*{ctx.text(several)}"]
-    text = f"{ctx.rewrite.operand(given['fn'])}({', '.join(arguments)})"
+    text = ctx.rewrite.call_as_first_process(given)
     imports: tuple[Change, ...] | None = ()
     own: list[Change] = []
     if ctx.program.has_rank_per_device:

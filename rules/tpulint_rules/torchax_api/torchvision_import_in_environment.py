@@ -35,6 +35,7 @@ import ast
 from collections.abc import Iterator
 
 from tpulint.rules_api import Context, Finding, Instance, Rule
+from tpulint.rules_api.syntax import imports_package
 
 rule = Rule(
     "TPU903",
@@ -49,13 +50,13 @@ _ENVIRONMENT = Instance("torchax.tensor.Environment")
 
 @rule.on(ast.Import)
 def imported(node: ast.Import, ctx: Context) -> Iterator[Finding]:
-    if any(alias.name.partition(".")[0] == "torchvision" for alias in node.names):
+    if imports_package(node, "torchvision"):
         yield from _found(node, ctx)
 
 
 @rule.on(ast.ImportFrom)
 def imported_from(node: ast.ImportFrom, ctx: Context) -> Iterator[Finding]:
-    if not node.level and (node.module or "").partition(".")[0] == "torchvision":
+    if imports_package(node, "torchvision"):
         yield from _found(node, ctx)
 
 

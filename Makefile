@@ -151,7 +151,7 @@ demo: .venv/.for-demo
 	@echo; echo '=== tpulint fix --unsafe-fixes --diff $(PROGRAM)'
 	@$(BIN)/tpulint fix --unsafe-fixes --diff $(PROGRAM) || test $$? -eq 1
 	@echo; echo '=== tpulint fix --unsafe-fixes .demo/image_processing (a copy)'
-	@rm -rf .demo && mkdir .demo && cp -R $(PROGRAM) .demo/
+	@rm -rf .demo && mkdir .demo && cp -R $(PROGRAM) .demo/ && echo torch >.demo/requirements.txt
 	@$(BIN)/tpulint fix --unsafe-fixes .demo/image_processing
 	@echo; echo '=== the original, on plain CPU torch'
 	@$(BIN)/python -m tpulint.verify.reference $(PROGRAM)/before.py 2>.demo/original.log \

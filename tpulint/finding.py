@@ -31,6 +31,27 @@ class Applicability(StrEnum):
         return Applicability, (self.value,)
 
 
+class Severity(StrEnum):
+    """What happens on a TPU if the code of a finding stays as it is.
+
+    `BLOCKS`: the program fails, gives a wrong result, or does not use the TPU.
+    `SLOW`: the results are right, but the program is slower than it can be.
+    `COSMETIC`: nothing changes for the program; the code has no use on a TPU.
+    """
+
+    BLOCKS = "blocks"
+    SLOW = "slow"
+    COSMETIC = "cosmetic"
+
+    @property
+    def rank(self) -> int:
+        """0 for the highest severity."""
+        return list(Severity).index(self)
+
+    def __reduce_ex__(self, protocol: object) -> tuple[type[Severity], tuple[str]]:
+        return Severity, (self.value,)  # as in `Applicability`
+
+
 @dataclass(frozen=True, slots=True, order=True)
 class Location:
     """A location in a text: row and column, both from 1, the column counted in characters."""
@@ -111,6 +132,7 @@ class Finding:
     related: tuple[Related, ...] = ()
     url: str | None = None
     optional: bool = False
+    severity: Severity = Severity.BLOCKS
 
     @property
     def sort_key(self) -> tuple[str, Location, Location, str, str]:

@@ -11,7 +11,10 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tpulint.finding import Finding
 
 SYNTAX_ERROR = "TPU000"
 """The code of a file that does not parse."""
@@ -56,6 +59,9 @@ ENVIRONMENT = ("compilation-cache", "mesh", "quiet")
 TARGETS = ("torchax", "torch_xla", "torchtpu")
 """What fixed programs may use a TPU through, the default first; `knowledge.targets` describes them."""
 
+SEVERITIES = ("blocks", "slow", "cosmetic")
+"""How much a finding matters, the highest first; see `Severity` of tpulint.finding."""
+
 CERTAINTIES = ("jit", "forward", "interface")
 """What counts as traced, surest first, each with those before it; see `Certainty` of the model."""
 
@@ -77,9 +83,9 @@ class Selectors:
 class Settings:
     """Everything that a run is told from outside.
 
-    `root` is what patterns are relative to, `traced` one of `CERTAINTIES`, `target` one of `TARGETS`,
-    `keep_gpu` whether fixed programs
-    still run on CUDA, `environment` what of `ENVIRONMENT` is set up where a fixed program starts,
+    `root` is what patterns are relative to, `traced` one of `CERTAINTIES`, `min_severity` the lowest of
+    `SEVERITIES` that is reported, `target` one of `TARGETS`, `keep_gpu` whether fixed programs still run on
+    CUDA, `environment` what of `ENVIRONMENT` is set up where a fixed program starts,
     `time_limit` the seconds of processor time that each of the two passes over a file may take, and
     `runtime_is_installed` whether the runtime torchax-compat is installed, None to look for it.
     """
@@ -95,6 +101,7 @@ class Settings:
     per_file_ignores: tuple[tuple[str, tuple[str, ...]], ...] = ()
     trace_roots: tuple[str, ...] = ()
     traced: str = "interface"
+    min_severity: str = SEVERITIES[-1]
     target: str = TARGETS[0]
     keep_gpu: bool = False
     include_tests: bool = False
@@ -138,6 +145,10 @@ class Settings:
             and matches((pattern.removeprefix("!"),), self.relative(path)) != pattern.startswith("!")
             for pattern, selectors in self.per_file_ignores
         )
+
+    def reports(self, finding: Finding) -> bool:
+        """Whether a finding is severe enough to be reported."""
+        return SEVERITIES.index(finding.severity) <= SEVERITIES.index(self.min_severity)
 
     def excludes(self, path: str | Path) -> bool:
         """Whether `exclude` or `extend-exclude` names this very file or folder (not one above it)."""
@@ -329,6 +340,12 @@ def _certainty(value: object, where: str) -> str:
     return str(value)
 
 
+def _severity(value: object, where: str) -> str:
+    if value not in SEVERITIES:
+        raise SettingsError(f"{where} must be one of {', '.join(map(repr, SEVERITIES))}, not {value!r}")
+    return str(value)
+
+
 def _target(value: object, where: str) -> str:
     if value not in TARGETS:
         raise SettingsError(f"{where} must be one of {', '.join(map(repr, TARGETS))}, not {value!r}")
@@ -361,6 +378,7 @@ _KEYS: Mapping[str, Callable[[object, str], Any]] = {
     "per-file-ignores": _per_file,
     "trace-roots": _strings,
     "traced": _certainty,
+    "min-severity": _severity,
     "target": _target,
     "keep-gpu": _boolean,
     "include-tests": _boolean,

@@ -14,7 +14,7 @@ import pytest
 
 from tpulint.cli import run
 from tpulint.engine import edits, files, inquiry, project_files, workers
-from tpulint.finding import Applicability, FileError, Finding, Fix, Location, Span
+from tpulint.finding import Applicability, FileError, Finding, Fix, Location, Severity, Span
 from tpulint.plan import Kind, Rewrite
 from tpulint.settings import Settings
 
@@ -98,6 +98,7 @@ RULES = tuple(
         fixable=fixable,
         targets={"torchax"},
         optional=code.startswith("UPG"),
+        severity=Severity.BLOCKS,
         url=f"https://example.org/{name}.md",
     )
     for code, name, family, fixable, former in [

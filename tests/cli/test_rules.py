@@ -36,6 +36,7 @@ def test_rules_are_listed_as_json(tpulint: Command) -> None:
         "former_names": [],
         "summary": "item in traced code found",
         "family": "trace_hazards",
+        "severity": "blocks",
         "fixable": "display",
         "optional": False,
         "url": "https://example.org/item-in-traced-code.md",
@@ -48,6 +49,7 @@ def test_a_page_is_found_by_code_or_name(tpulint: Command, name: str) -> None:
 # item-in-traced-code (TPU301)
 
 Group: trace hazards.
+Severity: blocks (the program fails, gives wrong results, or does not use the TPU).
 Fix: shown, not applied.
 
 item-in-traced-code found.

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tpulint.finding import Applicability, Edit, Edits, Finding, Fix, Location, Related, Span
+from tpulint.finding import Applicability, Edit, Edits, Finding, Fix, Location, Related, Severity, Span
 from tpulint.plan import Kind, Rewrite
 
 Make = Callable[..., Finding]
@@ -36,6 +36,7 @@ def make(folder: Path) -> Make:
         path: str = "pkg/model.py",
         code: str = "TPU301",
         message: str = "`.item()` waits for the device",
+        severity: Severity = Severity.BLOCKS,
     ) -> Finding:
         return Finding(
             path=str(folder / path),
@@ -51,6 +52,7 @@ def make(folder: Path) -> Make:
                 Related(str(folder / path), Location(row, column), text) for row, column, text in related
             ),
             url="https://example.org/item-in-traced-code",
+            severity=severity,
         )
 
     return build

@@ -6,7 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from tpulint.finding import Applicability, Edits, FileError, Finding
+import pytest
+
+from tpulint.finding import Applicability, Edits, FileError, Finding, Severity
 from tpulint.report import github, sarif
 from tpulint.report import json as as_json
 
@@ -25,6 +27,7 @@ class FakeRule:
     summary: str = "`.item()` in traced code"
     doc: str = "`.item()` in traced code.\n\n## What it does\nFlags it.\n"
     url: str | None = "https://example.org/TPU301"
+    severity: Severity = Severity.BLOCKS
 
 
 def test_json_has_the_documented_keys(make: Make, edits_of: EditsOf, folder: Path) -> None:
@@ -33,6 +36,7 @@ def test_json_has_the_documented_keys(make: Make, edits_of: EditsOf, folder: Pat
         "code": "TPU301",
         "name": "item-in-traced-code",
         "message": "`.item()` waits for the device",
+        "severity": "blocks",
         "filename": str(folder / "pkg/model.py"),
         "location": {"row": 12, "column": 9},
         "end_location": {"row": 12, "column": 17},
@@ -126,6 +130,21 @@ def test_sarif_describes_rules_and_locations(make: Make, edits_of: EditsOf, fold
         }
     ] == result["fixes"]
     assert ["jitted here"] == [place["message"]["text"] for place in result["relatedLocations"]]
+
+
+@pytest.mark.parametrize(
+    ("severity", "command", "level"),
+    [
+        (Severity.BLOCKS, "error", "error"),
+        (Severity.SLOW, "warning", "warning"),
+        (Severity.COSMETIC, "notice", "note"),
+    ],
+)
+def test_severity_decides_on_the_level(make: Make, severity: Severity, command: str, level: str) -> None:
+    finding = make(severity=severity)
+    assert github.render([finding]).startswith(f"::{command} ")
+    assert [level] == [result["level"] for result in log([finding])["results"]]
+    assert [severity] == [found["severity"] for found in json.loads(as_json.render([finding], {}))]
 
 
 def test_sarif_omits_fixes_that_are_only_displayed(make: Make, edits_of: EditsOf) -> None:

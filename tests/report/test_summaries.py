@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tpulint.finding import Applicability, Finding
-from tpulint.report import diff, statistics
+from tpulint.finding import Applicability, Finding, Severity
+from tpulint.report import concise, diff, statistics
 from tpulint.report.paint import Paint, paint_for
 
 Make = Callable[..., Finding]
@@ -47,6 +47,17 @@ def test_summary_says_how_many_files_were_not_analyzed_and_why(make: Make) -> No
     assert f"Not analyzed: 3 files ({why})" == statistics.summary(found, PLAIN).splitlines()[-1]
 
 
+def test_summary_counts_findings_by_severity_unless_all_block(make: Make) -> None:
+    block, slow, cosmetic = (make(severity=severity) for severity in Severity)
+    assert "Found 2 findings in 1 file\n" == statistics.summary([block, block], PLAIN)
+    assert "Found 3 findings in 1 file (1 blocking, 2 slow)\n" == statistics.summary(
+        [make(), slow, slow], PLAIN
+    )
+    assert "Found 1 finding in 1 file (1 cosmetic)\n" == statistics.summary([cosmetic], PLAIN)
+    assert "1  TPU301  [ ] item-in-traced-code (slow)\n" == statistics.render([slow], PLAIN)
+    assert "TPU301 item-in-traced-code (slow): `.item()`" in concise.render([slow], PLAIN)
+
+
 def test_statistics_count_by_rule_and_mark_the_fixable(make: Make) -> None:
     findings = [make(), make(fix=SAFE)] + [make(code="TPU101", fix=SAFE)] * 10 + [make(code="TPU401")]
     expected = [
@@ -62,6 +73,9 @@ def test_statistics_count_by_rule_and_mark_the_fixable(make: Make) -> None:
         "safe": 1,
         "unsafe": 0,
         "display": 0,
+        "blocks": 2,
+        "slow": 0,
+        "cosmetic": 0,
     }
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import json
 import re
 import subprocess
 import sys
@@ -12,9 +13,10 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import pytest
 
-from tpulint.finding import Applicability
+from tpulint.finding import Applicability, Severity
 from tpulint.fixture import Case, cases
 from tpulint.registry import SYNTAX_ERROR, rules
+from tpulint.report.page import text
 from tpulint.rules_api import Rule
 from tpulint.rules_api.rule import OWN_PREFIXES
 
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parents[2]
 CASES = cases(ROOT / "fixtures")
+EVIDENCE = json.loads((ROOT / "docs" / "data" / "evidence.json").read_text())["cases"]
 RULES = rules()
 ORDER = {Applicability.SAFE: 2, Applicability.UNSAFE: 1, Applicability.DISPLAY: 0, None: -1}
 
@@ -174,3 +177,23 @@ def test_loading_the_rules_imports_neither_torch_nor_jax() -> None:
         [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60
     )
     assert "False False\n" == done.stdout
+
+
+# severity
+
+
+def test_originals_whose_findings_do_not_block_run_with_the_same_results(examined: Examine) -> None:
+    executed = {(one["rule"], one["case"]): one for one in EVIDENCE if one["state"] == "verified"}
+    wrong = []
+    for case in CASES:
+        outcomes = executed.get((case.folder.parent.name, case.folder.name), {}).get("original", {})
+        severities = {finding.severity for finding in examined(case).findings} if outcomes else set()
+        if severities and Severity.BLOCKS not in severities:
+            words = {outcome.partition(":")[0] for outcome in outcomes.values()}
+            wrong += [case.folder] if words - {"runs", "equal", "narrowed", "compiles"} else []
+    assert [] == wrong
+
+
+@each_rule
+def test_pages_begin_with_the_severity(rule: Rule) -> None:
+    assert f"\nSeverity: {rule.severity} (" in text(rule)

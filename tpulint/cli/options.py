@@ -11,7 +11,7 @@ import click
 from tpulint import __version__
 from tpulint.cli.output import complain
 from tpulint.invocation import Given, asked_for
-from tpulint.settings import CERTAINTIES, TARGETS, Settings
+from tpulint.settings import CERTAINTIES, SEVERITIES, TARGETS, Settings
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
@@ -85,6 +85,13 @@ INPUT = _all(
         help="Which functions count as traced by JAX. jit: functions that the project jits. forward: also"
         " forward methods of modules. interface: also public functions that take tensors.  [default:"
         " interface]",
+    ),
+    click.option(
+        "--min-severity",
+        type=click.Choice(SEVERITIES),
+        help="Use only findings of this severity or a higher one. blocks: the program fails, gives wrong"
+        " results, or does not use the TPU. slow: the program is slower than it can be. cosmetic: the code"
+        f" has no use on TPU.  [default: {SEVERITIES[-1]}]",
     ),
     click.option(
         "--target",

@@ -106,9 +106,10 @@ def _tables(own: list[Rule]) -> str:
     parts = []
     for title, group in groupby(own, key=lambda rule: rule.family_title):
         rows = [
-            f"| {rule.code} | [{rule.name}]({rule.name}.md) | {summary(rule)} | {_FIXES[rule.fixable]} |\n"
+            f"| {rule.code} | [{rule.name}]({rule.name}.md) | {summary(rule)} | {rule.severity} | "
+            f"{_FIXES[rule.fixable]} |\n"
             for rule in group
         ]
-        head = "| code | name | reports | fix |\n| --- | --- | --- | --- |\n"
+        head = "| code | name | reports | severity | fix |\n| --- | --- | --- | --- | --- |\n"
         parts.append(f"## {title}\n\n{head}{''.join(rows)}")
     return "\n".join(parts)

@@ -115,7 +115,7 @@ def _said(module: Module, row: int, settings: Settings) -> Iterator[Said]:
             selected = settings.selects(finding.code, finding.name, optional=finding.optional)
             ignored = settings.ignored_in(finding.path, finding.code, finding.name)
             hidden = suppressed(finding, module.source.suppressions)
-            yield Said(finding, hidden, deselected=ignored or not selected)
+            yield Said(finding, hidden, deselected=ignored or not selected or not settings.reports(finding))
 
 
 def _silences(module: Module, row: int, speakers: Collection[str]) -> Iterator[Silence]:

@@ -121,7 +121,7 @@ def _found(source: Source, settings: Settings, errors: list[FileError]) -> list[
             except Exception as error:  # a mistake of one rule costs no other's findings
                 errors.append(FileError(source.path, failure(rule, None, error), rule.code))
     suppressions = source.suppressions_in_lines()
-    kept = (one for one in found if not suppressed(one, suppressions))
+    kept = (one for one in found if settings.reports(one) and not suppressed(one, suppressions))
     if settings.keep_gpu:
         kept = (replace(one, fix=None) for one in kept)  # the fixes are for hosts without a GPU
     return sorted(kept, key=lambda one: one.sort_key)

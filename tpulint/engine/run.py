@@ -120,6 +120,7 @@ def analyse_units(
         for finding in findings
         if settings.selects(finding.code, finding.name, optional=finding.optional)
         and not settings.ignored_in(finding.path, finding.code, finding.name)
+        and settings.reports(finding)
     ]
     return Analysis(wanted, errors, len(given))
 

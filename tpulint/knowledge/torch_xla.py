@@ -181,10 +181,12 @@ REPLACEMENTS = {
     "torch_xla.stablehlo": "`torchax.export`",
 }
 
+#: What messages say of a function that still works.
+DEPRECATED = "is deprecated"
 #: Functions that torch_xla 2.9.0 does not have, or warns of: what to call instead, and why, for messages.
 OUTDATED = {
-    "xm.xla_device": ("torch_xla.device", "is deprecated"),
-    "xm.mark_step": ("torch_xla.sync", "is deprecated"),
+    "xm.xla_device": ("torch_xla.device", DEPRECATED),
+    "xm.mark_step": ("torch_xla.sync", DEPRECATED),
     "xm.get_ordinal": ("xr.global_ordinal", "does not exist"),
     "xm.xrt_world_size": ("xr.world_size", "does not exist"),
 }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tpulint.finding import Applicability, Finding
+from tpulint.finding import Applicability, Finding, Severity
 from tpulint.report.excerpt import excerpt
 from tpulint.report.paint import Paint
 from tpulint.report.paths import shown
@@ -46,9 +46,13 @@ def _finding(finding: Finding, paint: Paint) -> str:
 
 
 def heading(finding: Finding, paint: Paint) -> str:
-    """`path:row:column: CODE name: message`, the whole finding on one line."""
+    """`path:row:column: CODE name: message`, the whole finding on one line.
+
+    A finding that does not block has its severity behind the name.
+    """
     place = finding.location
+    severity = "" if finding.severity is Severity.BLOCKS else paint.dim(f" ({finding.severity})")
     return (
         f"{paint.bold(shown(finding.path))}{paint.frame(':')}{place.row}{paint.frame(':')}{place.column}"
-        f"{paint.frame(':')} {paint.code(finding.code)} {finding.name}: {finding.message}"
+        f"{paint.frame(':')} {paint.code(finding.code)} {finding.name}{severity}: {finding.message}"
     )

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tpulint.finding import Finding
+from tpulint.finding import Finding, Severity
 from tpulint.report.paths import shown
+
+_LEVELS = {Severity.BLOCKS: "error", Severity.SLOW: "warning", Severity.COSMETIC: "notice"}
 
 
 def render(findings: Sequence[Finding]) -> str:
-    """One `::error` command for each finding."""
+    """One command for each finding: `::error` if it blocks, `::warning` or `::notice` if not."""
     return "".join(_command(finding) + "\n" for finding in findings)
 
 
@@ -27,7 +29,7 @@ def _command(finding: Finding) -> str:
         properties.append(("endColumn", str(end.column)))
     listed = ",".join(f"{key}={_property(value)}" for key, value in properties)
     text = f"{shown(finding.path)}:{start.row}:{start.column}: {finding.code} {finding.message}"
-    return f"::error {listed}::{_data(text)}"
+    return f"::{_LEVELS[finding.severity]} {listed}::{_data(text)}"
 
 
 def _data(text: str) -> str:

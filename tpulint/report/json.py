@@ -19,6 +19,7 @@ def as_object(finding: Finding, edits: Edits) -> Mapping[str, object]:
         "code": finding.code,
         "name": finding.name,
         "message": finding.message,
+        "severity": finding.severity.value,
         "filename": finding.path,
         "location": _location(finding.location),
         "end_location": _location(finding.end_location),

@@ -45,6 +45,7 @@ def as_object(rule: Rule) -> Mapping[str, object]:
         "former_names": list(rule.former),
         "summary": rule.summary,
         "family": rule.family,
+        "severity": rule.severity,
         "fixable": rule.fixable,
         "optional": rule.optional,
         "url": rule.url,
@@ -56,10 +57,21 @@ def text(rule: Rule) -> str:
     kept = ", ".join(f"`{name}`" for name in rule.former)
     names = "Former name" if len(rule.former) == 1 else "Former names"
     formerly = f"\n\n{names}, which suppressions and settings may still use: {kept}." if kept else ""
-    head = f"# {rule.name} ({rule.code})\n\nGroup: {rule.family_title}.\nFix: {fix_words(rule)}."
+    head = f"# {rule.name} ({rule.code})\n\nGroup: {rule.family_title}.\n{severity_words(rule)}\n"
+    head += f"Fix: {fix_words(rule)}."
     if rule.optional:
         head += f'\nOff by default; `extend-select = ["{rule.code}"]` in the settings turns the rule on.'
     return f"{head}{formerly}\n\n{rule.doc.strip()}\n"
+
+
+def severity_words(rule: Rule) -> str:
+    """What happens on a TPU without a change, in a sentence."""
+    words = {
+        "blocks": "the program fails, gives wrong results, or does not use the TPU",
+        "slow": "the program is slower than it can be",
+        "cosmetic": "the code has no use on TPU, but does no harm",
+    }
+    return f"Severity: {rule.severity} ({words[rule.severity]})."
 
 
 def fix_words(rule: Rule) -> str:

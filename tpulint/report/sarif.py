@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from tpulint import __version__
-from tpulint.finding import Applicability, Edit, Edits, FileError, Finding, Fix, Location
+from tpulint.finding import Applicability, Edit, Edits, FileError, Finding, Fix, Location, Severity
 
 if TYPE_CHECKING:
     from tpulint.rules_api import Rule
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/os/schemas/sarif-schema-2.1.0.json"
 _HOME = "https://github.com/tpulint/tpulint"
 _BASE = "SRCROOT"
+_LEVELS = {Severity.BLOCKS: "error", Severity.SLOW: "warning", Severity.COSMETIC: "note"}
 
 
 def render(
@@ -63,7 +64,7 @@ def _rule(code: str, name: str, rule: Rule | None) -> Mapping[str, object]:
         described["help"] = {"text": rule.doc, "markdown": rule.doc}
         if rule.url:
             described["helpUri"] = rule.url
-    described["defaultConfiguration"] = {"level": "error"}
+    described["defaultConfiguration"] = {"level": _LEVELS[rule.severity if rule else Severity.BLOCKS]}
     return described
 
 
@@ -71,7 +72,7 @@ def _result(finding: Finding, index: int, edits: Edits) -> Mapping[str, object]:
     result: dict[str, object] = {
         "ruleId": finding.code,
         "ruleIndex": index,
-        "level": "error",
+        "level": _LEVELS[finding.severity],
         "message": {"text": finding.message},
         "locations": [
             {

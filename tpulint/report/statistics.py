@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 
-from tpulint.finding import Applicability, Finding
+from tpulint.finding import Applicability, Finding, Severity
 from tpulint.knowledge.runtime import DISTRIBUTION, REQUIREMENT
 from tpulint.report.paint import Paint
 from tpulint.report.paths import shown
 from tpulint.settings import UNANALYZED
 
 _SHOWN = Applicability.DISPLAY
+_COLUMNS = ("count", *Applicability, *Severity)
 _WHY_NOT_ANALYZED = {
     "TPU000": "with a syntax error",
     "TPU002": "over the time limit",
@@ -25,7 +26,8 @@ def render(findings: Sequence[Finding], paint: Paint) -> str:
     rows = _rows(findings)
     width = max((len(str(row["count"])) for row in rows), default=0)
     return "".join(
-        f"{row['count']:>{width}}  {paint.code(str(row['code']))}  {paint.good(_mark(row))} {row['name']}\n"
+        f"{row['count']:>{width}}  {paint.code(str(row['code']))}  {paint.good(_mark(row))} {row['name']}"
+        f"{paint.dim(_severity(row))}\n"
         for row in rows
     )
 
@@ -38,10 +40,9 @@ def render_json(findings: Sequence[Finding]) -> str:
 def _rows(findings: Sequence[Finding]) -> list[Mapping[str, object]]:
     counts: dict[tuple[str, str], dict[str, int]] = {}
     for finding in findings:
-        row = counts.setdefault(
-            (finding.code, finding.name), {"count": 0, "safe": 0, "unsafe": 0, "display": 0}
-        )
+        row = counts.setdefault((finding.code, finding.name), dict.fromkeys(_COLUMNS, 0))
         row["count"] += 1
+        row[finding.severity.value] += 1
         if finding.fix is not None:
             row[finding.fix.applicability.value] += 1
     order = sorted(counts, key=lambda key: (-counts[key]["count"], key))
@@ -53,6 +54,12 @@ def _mark(row: Mapping[str, object]) -> str:
     if row["safe"] == row["count"]:
         return "[*]"
     return "[-]" if row["safe"] or row["unsafe"] else "[ ]"
+
+
+def _severity(row: Mapping[str, object]) -> str:
+    """The severity of findings of which none blocks."""
+    lower = [str(one) for one in Severity if row[one]]
+    return "" if Severity.BLOCKS in lower else f" ({', '.join(lower)})"
 
 
 def summary(findings: Sequence[Finding], paint: Paint) -> str:
@@ -77,7 +84,7 @@ def _found(findings: Sequence[Finding], paint: Paint) -> str:
     if not findings:
         return paint.good("No findings") + "\n"
     files = len({finding.path for finding in findings})
-    text = f"Found {_count(len(findings), 'finding')} in {_count(files, 'file')}"
+    text = f"Found {_count(len(findings), 'finding')} in {_count(files, 'file')}{_by_severity(findings)}"
     safe, unsafe = by_safety(findings)
     if safe:
         text += f"; {safe} fixable with `tpulint fix`"
@@ -86,6 +93,15 @@ def _found(findings: Sequence[Finding], paint: Paint) -> str:
     elif unsafe:
         text += f"; {unsafe} fixable with `tpulint fix --unsafe-fixes`"
     return paint.bold(text) + "\n"
+
+
+def _by_severity(findings: Sequence[Finding]) -> str:
+    """How many findings there are of each severity, if there are several; "" if all block."""
+    counts = {one: sum(finding.severity is one for finding in findings) for one in Severity}
+    if counts[Severity.BLOCKS] == len(findings):
+        return ""
+    words = {Severity.BLOCKS: "blocking", Severity.SLOW: "slow", Severity.COSMETIC: "cosmetic"}
+    return f" ({', '.join(f'{number} {words[one]}' for one, number in counts.items() if number)})"
 
 
 def left(findings: Sequence[Finding]) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from tpulint.finding import Finding, Fix, Location, Related, Span
+from tpulint.finding import Finding, Fix, Location, Related, Severity, Span
 from tpulint.model.module import Module
 from tpulint.model.names.scopes import Scope
 from tpulint.model.values.pending import body_around
@@ -33,6 +33,7 @@ class Reporter(Protocol):
     name: str
     url: str | None
     optional: bool
+    severity: Severity
 
 
 class Context:
@@ -186,8 +187,12 @@ class Context:
         message: str,
         fix: Fix | None = None,
         related: tuple[Related, ...] = (),
+        *,
+        severity: Severity | None = None,
     ) -> Finding:
         """A finding at a node; one in traced code carries the chain from its root.
+
+        The severity is by default that of the rule.
 
         Before Python 3.12 the parser places what stands in nested f-strings wrongly: a finding there has no
         fix, and stands at the f-string if need be.
@@ -203,7 +208,7 @@ class Context:
                 fix, span = None, self.span(formatted[-1])
             elif fix is not None:
                 fix = within_formatted(self._module, formatted[0], fix) if len(formatted) == 1 else None
-        return self.finding_at(span, message, fix, related or self._chain())
+        return self.finding_at(span, message, fix, related or self._chain(), severity=severity)
 
     def is_located(self, node: ast.expr | ast.stmt) -> bool:
         """Whether the parser locates the node correctly, which it does not in some f-strings."""
@@ -213,9 +218,15 @@ class Context:
             return False
 
     def finding_at(
-        self, span: Span, message: str, fix: Fix | None = None, related: tuple[Related, ...] = ()
+        self,
+        span: Span,
+        message: str,
+        fix: Fix | None = None,
+        related: tuple[Related, ...] = (),
+        *,
+        severity: Severity | None = None,
     ) -> Finding:
-        """A finding at a span."""
+        """A finding at a span, by default with the severity of the rule."""
         if fix is not None and not isinstance(fix, Fix):
             raise TypeError(f"a fix is what `ctx.rewrite.fix(...)` returns, not {type(fix).__name__}")
         source = self._module.source
@@ -233,6 +244,7 @@ class Context:
             related,
             self.rule.url,
             self.rule.optional,
+            severity or self.rule.severity,
         )
 
     def _chain(self) -> tuple[Related, ...]:

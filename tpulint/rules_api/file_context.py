@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tpulint.finding import Applicability, Finding, Fix, Span
+from tpulint.finding import Applicability, Finding, Fix, Severity, Span
 from tpulint.plan import TextEdit
 from tpulint.project_files.parts import Part
 from tpulint.rules_api.context import Reporter
@@ -24,8 +24,15 @@ class FileContext:
         """The text of a span."""
         return self.contents[span.start : span.end]
 
-    def finding(self, where: Part | Span, message: str, fix: Fix | None = None) -> Finding:
-        """A finding at a part of the file."""
+    def finding(
+        self,
+        where: Part | Span,
+        message: str,
+        fix: Fix | None = None,
+        *,
+        severity: Severity | None = None,
+    ) -> Finding:
+        """A finding at a part of the file, by default with the severity of the rule."""
         span = where.span if isinstance(where, Part) else where
         start = self._source.location(span.start)
         return Finding(
@@ -40,6 +47,7 @@ class FileContext:
             fix,
             url=self._rule.url,
             optional=self._rule.optional,
+            severity=severity or self._rule.severity,
         )
 
     def replace(self, title: str, span: Span, text: str) -> Fix:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from tpulint.finding import Applicability, Finding
+from tpulint.finding import Applicability, Finding, Severity
 from tpulint.knowledge.handled import HANDLED
 from tpulint.knowledge.targets import EVERY_TARGET, TORCHAX
 from tpulint.project_files.parts import Part
@@ -58,6 +58,7 @@ class Rule:
         former: earlier names of the rule, which suppressions and settings may still use.
         optional: if true, the rule is off until `select` or `extend-select` names it by its code, a prefix of
             its code, or its name; `ALL` does not select it.
+        severity: what happens on a TPU if the code stays as it is; a finding may have another one.
         targets: the names of the targets that the rule is for, such as `knowledge.targets.EVERY_TARGET`;
             only torchax by default. Fixes and messages name the torchax device, `"jax"`, for which the
             device of the target is written.
@@ -76,6 +77,7 @@ class Rule:
         fix: Applicability | None,
         former: tuple[str, ...] = (),
         optional: bool = False,
+        severity: Severity = Severity.BLOCKS,
         targets: Collection[str] = (TORCHAX.name,),
         url: str | None = None,
     ) -> None:
@@ -85,6 +87,7 @@ class Rule:
         self.fixable = fix
         self.former = former
         self.optional = optional
+        self.severity = severity
         self.targets = frozenset(targets)
         self.folder = module.rpartition(".")[2]
         self.name = self.folder.replace("_", "-")

@@ -51,15 +51,16 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from tpulint.knowledge.cuda_api import CHOICES, KERNEL_CONTEXTS, PRECISION, SWITCHES
+from tpulint.knowledge.cuda_api import CHOICES, KERNEL_CONTEXTS, PRECISION, SWITCHES, Effect
 from tpulint.knowledge.targets import EVERY_TARGET
-from tpulint.rules_api import Applicability, Context, Finding, Fix, Rule
+from tpulint.rules_api import Applicability, Context, Finding, Fix, Rule, Severity
 
 rule = Rule(
     "TPU205",
     "setting for CUDA kernels or for the precision of matrix products",
     module=__name__,
     fix=Applicability.SAFE,
+    severity=Severity.COSMETIC,
     targets=EVERY_TARGET,
 )
 
@@ -95,7 +96,8 @@ def switch(node: ast.Attribute, ctx: Context) -> Iterator[Finding]:
         full = constant and statement.value.value == PRECISION[name]  # type: ignore[attr-defined]
         if full:
             message = f"`{name}` {_PASSES}"
-            yield ctx.finding(node, message, _precision(statement, "highest", ctx) if alone else None)
+            fix = _precision(statement, "highest", ctx) if alone else None
+            yield ctx.finding(node, message, fix, severity=Severity.BLOCKS)
         else:
             yield ctx.finding(node, message, _remove(statement, name, ctx) if alone and constant else None)
 
@@ -107,14 +109,14 @@ def matmul_precision(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     ):
         return
     statement = ctx.statement(call)
-    fix = None
+    fix, severity = None, Severity.BLOCKS  # the results are less precise than the program asks
     if isinstance(statement, ast.Expr) and statement.value is call and len(call.args) == 1:
         asked = call.args[0].value if isinstance(call.args[0], ast.Constant) else None
         wanted = _TORCH_TO_JAX.get(asked) if isinstance(asked, str) else None
         fix = _precision(statement, wanted, ctx) if wanted is not None else None
+        severity = Severity.COSMETIC if wanted == "default" else severity
     name = "torch.set_float32_matmul_precision"
-    message = f"`{name}` {_PASSES}"
-    yield ctx.finding(call, message, fix)
+    yield ctx.finding(call, f"`{name}` {_PASSES}", fix, severity=severity)
 
 
 @rule.on(ast.Call, named=frozenset(name.rpartition(".")[2] for name in CHOICES))
@@ -126,7 +128,9 @@ def choice(call: ast.Call, ctx: Context) -> Iterator[Finding]:
         return  # asks which one it is
     statement = ctx.statement(call)
     alone = isinstance(statement, ast.Expr) and statement.value is call
-    yield ctx.finding(call, f"`{name}` {CHOICES[name]}", _remove(statement, name, ctx) if alone else None)
+    severity = Severity.BLOCKS if CHOICES[name] is Effect.RAISES else Severity.COSMETIC
+    fix = _remove(statement, name, ctx) if alone else None
+    yield ctx.finding(call, f"`{name}` {CHOICES[name]}", fix, severity=severity)
 
 
 @rule.on(ast.Call, named=frozenset(name.rpartition(".")[2] for name in KERNEL_CONTEXTS))

@@ -78,7 +78,7 @@ from collections.abc import Iterator
 
 from tpulint.knowledge.runtime import DISTRIBUTION
 from tpulint.knowledge.targets import EVERY_TARGET
-from tpulint.rules_api import Applicability, Change, Context, Device, Finding, Fix, Rule
+from tpulint.rules_api import Applicability, Change, Context, Device, Finding, Fix, Rule, Severity
 from tpulint.rules_api.syntax import is_name
 
 rule = Rule(
@@ -86,6 +86,7 @@ rule = Rule(
     "CUDA automatic mixed precision (`autocast`, `GradScaler`)",
     module=__name__,
     fix=Applicability.UNSAFE,
+    severity=Severity.SLOW,
     targets=EVERY_TARGET,
 )
 
@@ -145,7 +146,9 @@ def grad_scaler(call: ast.Call, ctx: Context) -> Iterator[Finding]:
             edit,
             applicability=Applicability.UNSAFE,
         )
-    yield ctx.finding(call, f"`GradScaler` {does}, where bfloat16 needs no loss scaling", fix)
+    severity = Severity.COSMETIC if of_cuda else Severity.BLOCKS
+    message = f"`GradScaler` {does}, where bfloat16 needs no loss scaling"
+    yield ctx.finding(call, message, fix, severity=severity)
 
 
 def _argument(call: ast.Call, keyword: str, position: int | None) -> ast.expr | None:

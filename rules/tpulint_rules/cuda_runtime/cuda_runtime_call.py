@@ -105,7 +105,7 @@ from dataclasses import replace
 from tpulint.knowledge.cuda_api import CALLED, MEMORY, PROPERTIES, CudaCall, Effect, cuda_call
 from tpulint.knowledge.distributed import START, WRAPPERS
 from tpulint.knowledge.targets import EVERY_TARGET
-from tpulint.rules_api import Applicability, Change, Context, Finding, Fix, Rule
+from tpulint.rules_api import Applicability, Change, Context, Finding, Fix, Rule, Severity
 from tpulint.rules_api.syntax import is_cuda_string, is_formatted_cuda
 
 rule = Rule(
@@ -149,7 +149,9 @@ def runtime_call(call: ast.Call, ctx: Context) -> Iterator[Finding]:
         return
     if name == "device_count" and _chooses_many_devices(call, ctx):
         return
-    yield ctx.finding(call, f"`{qualified}()` {what.effect}", _fix(call, name, what, ctx))
+    severity = Severity.COSMETIC if what.effect is Effect.NOTHING else Severity.BLOCKS
+    fix = _fix(call, name, what, ctx)
+    yield ctx.finding(call, f"`{qualified}()` {what.effect}", fix, severity=severity)
 
 
 def _fix(call: ast.Call, name: str, what: CudaCall, ctx: Context) -> Fix | None:

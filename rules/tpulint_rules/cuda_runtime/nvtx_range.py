@@ -42,7 +42,7 @@ import ast
 from collections.abc import Iterator
 
 from tpulint.knowledge.targets import EVERY_TARGET
-from tpulint.rules_api import Applicability, Context, Finding, Fix, Rule
+from tpulint.rules_api import Applicability, Context, Finding, Fix, Rule, Severity
 
 rule = Rule(
     "TPU207",
@@ -87,7 +87,9 @@ def activity(node: ast.Attribute, ctx: Context) -> Iterator[Finding]:
     if ctx.names.qualified(node) not in _ACTIVITIES or ctx.devices.only_with_cuda(node):
         return
     yield ctx.finding(
-        node, "`ProfilerActivity.CUDA` records nothing on TPU; profile with `jax.profiler.trace` instead"
+        node,
+        "`ProfilerActivity.CUDA` records nothing on TPU; profile with `jax.profiler.trace` instead",
+        severity=Severity.COSMETIC,
     )
 
 

@@ -111,7 +111,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from tpulint.rules_api import Applicability, Change, Context, Finding, Fix, Instance, Rule, Tensor
+from tpulint.rules_api import Applicability, Change, Context, Finding, Fix, Instance, Rule, Severity, Tensor
 
 rule = Rule(
     "TPU804",
@@ -135,7 +135,7 @@ def decorator(node: ast.Attribute, ctx: Context) -> Iterator[Finding]:
             if ctx.program.is_trained
             else _decorated(node, outer, ctx)
         )
-        yield ctx.finding(node, f"`torch.compile` {_NOTHING}", fix)
+        yield ctx.finding(node, f"`torch.compile` {_NOTHING}", fix, severity=Severity.SLOW)
 
 
 @rule.on(ast.Call, named={"compile"})
@@ -164,14 +164,15 @@ def call(call: ast.Call, ctx: Context) -> Iterator[Finding]:
                 if ctx.program.is_trained
                 else _decorated(call, outer, ctx)
             )
-        yield ctx.finding(call, message, fix)
+        severity = Severity.SLOW if _NOTHING in message else Severity.BLOCKS
+        yield ctx.finding(call, message, fix, severity=severity)
     elif isinstance(call.func, ast.Attribute):
         receiver = ctx.types.of(call.func.value)
         if not ctx.types.is_module(receiver) or not isinstance(receiver, Instance):
             return
         if not ctx.types.defines_method(receiver.cls, "compile"):
             fix = _in_place(call, call.func, ctx)
-            yield ctx.finding(call, f"`Module.compile` {_NOTHING}", fix)
+            yield ctx.finding(call, f"`Module.compile` {_NOTHING}", fix, severity=Severity.SLOW)
 
 
 @rule.on(ast.Call, named={"trace"})

@@ -73,13 +73,14 @@ import ast
 from collections.abc import Iterator
 
 from tpulint.knowledge.training import LOADERS
-from tpulint.rules_api import Applicability, Context, Finding, FunctionNode, Rule, Static, Tensor
+from tpulint.rules_api import Applicability, Context, Finding, FunctionNode, Rule, Severity, Static, Tensor
 
 rule = Rule(
     "TPU405",
     "tensor shapes that change from batch to batch in compiled code",
     module=__name__,
     fix=Applicability.DISPLAY,
+    severity=Severity.SLOW,
 )
 
 _PAD_SEQUENCE = frozenset({"torch.nn.utils.rnn.pad_sequence", "torch.nn.utils.rnn.pack_sequence"})

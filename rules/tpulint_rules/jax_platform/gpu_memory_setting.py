@@ -31,13 +31,14 @@ import ast
 from collections.abc import Iterator
 
 from tpulint.knowledge.jax_platform import MEMORY
-from tpulint.rules_api import Applicability, Context, Finding, Rule
+from tpulint.rules_api import Applicability, Context, Finding, Rule, Severity
 
 rule = Rule(
     "JAX105",
     "setting for the memory of GPUs",
     module=__name__,
     fix=Applicability.SAFE,
+    severity=Severity.COSMETIC,
 )
 
 

@@ -29,7 +29,7 @@ import re
 from collections.abc import Iterator
 
 from tpulint.knowledge.targets import EVERY_TARGET
-from tpulint.rules_api import Finding, Rule
+from tpulint.rules_api import Finding, Rule, Severity
 from tpulint.rules_api.files import Command, Directive, FileContext, Setting
 
 rule = Rule(
@@ -72,7 +72,8 @@ def command(found: Command, ctx: FileContext) -> Iterator[Finding]:
     elif found.program in ("apt", "apt-get") and "install" in texts:
         for word in found.words:
             if word.text and _SYSTEM_PACKAGES.fullmatch(word.text):
-                yield ctx.finding(word.span, f"`{word.text}` is for NVIDIA GPUs, and nothing uses it on TPU")
+                message = f"`{word.text}` is for NVIDIA GPUs, and nothing uses it on TPU"
+                yield ctx.finding(word.span, message, severity=Severity.COSMETIC)
 
 
 def _has_runtime(found: Command) -> bool:

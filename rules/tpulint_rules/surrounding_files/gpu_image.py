@@ -23,10 +23,17 @@ from collections.abc import Iterator
 
 from tpulint.knowledge.packages import IMAGES
 from tpulint.knowledge.targets import EVERY_TARGET
-from tpulint.rules_api import Finding, Rule
+from tpulint.rules_api import Finding, Rule, Severity
 from tpulint.rules_api.files import FileContext, Image
 
-rule = Rule("ENV103", "container image with CUDA", module=__name__, fix=None, targets=EVERY_TARGET)
+rule = Rule(
+    "ENV103",
+    "container image with CUDA",
+    module=__name__,
+    fix=None,
+    targets=EVERY_TARGET,
+    severity=Severity.COSMETIC,
+)
 
 
 @rule.on_part(Image)

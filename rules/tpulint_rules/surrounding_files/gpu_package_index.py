@@ -24,7 +24,7 @@ from collections.abc import Iterator
 
 from tpulint.knowledge.packages import CPU_INDEX, JAX_INDEX, OTHER_INDEX, TORCH_INDEX
 from tpulint.knowledge.targets import EVERY_TARGET
-from tpulint.rules_api import Applicability, Finding, Rule, Span
+from tpulint.rules_api import Applicability, Finding, Rule, Severity, Span
 from tpulint.rules_api.files import Address, FileContext
 
 rule = Rule(
@@ -32,6 +32,7 @@ rule = Rule(
     "package index, or conda channel, with builds for CUDA",
     module=__name__,
     fix=Applicability.UNSAFE,
+    severity=Severity.COSMETIC,
     targets=EVERY_TARGET,
 )
 

@@ -39,7 +39,7 @@ from collections.abc import Iterator
 
 from tpulint.knowledge.packages import CUDA_LIBRARIES, FOR_CPUS, KERNELS, KERNELS_FOR_CUDA
 from tpulint.knowledge.targets import EVERY_TARGET
-from tpulint.rules_api import Applicability, Finding, Rule, Span
+from tpulint.rules_api import Applicability, Finding, Rule, Severity, Span
 from tpulint.rules_api.files import FileContext, Requirement
 
 rule = Rule(
@@ -65,6 +65,7 @@ def local_version(found: Requirement, ctx: FileContext) -> Iterator[Finding]:
         found,
         f"`{found.name}` is built for CUDA (`{match[0]}`); on a TPU host, torch computes on the CPU",
         fix,
+        severity=Severity.COSMETIC,
     )
 
 
@@ -73,7 +74,8 @@ def library(found: Requirement, ctx: FileContext) -> Iterator[Finding]:
     if CUDA_LIBRARIES.fullmatch(found.name) is None or (found.name == "cuda" and not found.is_conda):
         return
     fix = ctx.remove(f"remove `{found.name}`", found)
-    yield ctx.finding(found, f"`{found.name}` is a library for NVIDIA GPUs, which nothing uses on TPU", fix)
+    message = f"`{found.name}` is a library for NVIDIA GPUs, which nothing uses on TPU"
+    yield ctx.finding(found, message, fix, severity=Severity.COSMETIC)
 
 
 @rule.on_part(Requirement)

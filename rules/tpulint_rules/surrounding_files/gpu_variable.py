@@ -29,7 +29,7 @@ from tpulint.knowledge.jax_platform import MEMORY, is_gpu
 from tpulint.knowledge.jax_platform import VARIABLES as PLATFORM_VARIABLES
 from tpulint.knowledge.packages import VARIABLES
 from tpulint.knowledge.targets import EVERY_TARGET
-from tpulint.rules_api import Applicability, Finding, Rule
+from tpulint.rules_api import Applicability, Finding, Rule, Severity
 from tpulint.rules_api.files import FileContext, Variable
 
 rule = Rule(
@@ -38,6 +38,7 @@ rule = Rule(
     module=__name__,
     fix=Applicability.UNSAFE,
     targets=EVERY_TARGET,
+    severity=Severity.COSMETIC,
 )
 
 #: Names that JAX does not read.

@@ -46,7 +46,7 @@ from tpulint.knowledge.tensorflow_api import (
     VARIABLES,
     is_gpu_device,
 )
-from tpulint.rules_api import Applicability, Context, Finding, Rule
+from tpulint.rules_api import Applicability, Context, Finding, Rule, Severity
 from tpulint.rules_api.syntax import is_name
 
 rule = Rule(
@@ -54,6 +54,7 @@ rule = Rule(
     "configuration of GPUs in TensorFlow",
     module=__name__,
     fix=Applicability.SAFE,
+    severity=Severity.COSMETIC,
 )
 
 
@@ -79,7 +80,8 @@ def query(call: ast.Call, ctx: Context) -> Iterator[Finding]:
         return
     if any(map(is_gpu_device, ctx.program.texts(call.args[0]))):
         short = name.rpartition(".")[2]
-        yield ctx.finding(call, f"`{short}` of a GPU raises `ValueError` on a TPU host, which has no GPU")
+        message = f"`{short}` of a GPU raises `ValueError` on a TPU host, which has no GPU"
+        yield ctx.finding(call, message, severity=Severity.BLOCKS)
 
 
 @rule.on(ast.Constant, named=VARIABLES)

@@ -33,7 +33,7 @@ import ast
 from collections.abc import Iterator
 
 from tpulint.knowledge.torch_xla import NARROWING, VARIABLES
-from tpulint.rules_api import Applicability, Context, Finding, Fix, Rule
+from tpulint.rules_api import Applicability, Context, Finding, Fix, Rule, Severity
 
 rule = Rule("XLA113", "environment variable of `torch_xla`", module=__name__, fix=Applicability.UNSAFE)
 
@@ -56,7 +56,8 @@ def variable(literal: ast.Constant, ctx: Context) -> Iterator[Finding]:
     else:
         message = f"only `torch_xla` reads the environment variable `{name}`, not torchax or JAX"
     fix = _fix(name, written.statement, written.value, ctx) if written.statement is not None else None
-    yield ctx.finding(literal, message, fix)
+    severity = Severity.BLOCKS if name == _DEVICE else Severity.COSMETIC
+    yield ctx.finding(literal, message, fix, severity=severity)
 
 
 def _is_read(literal: ast.Constant, ctx: Context) -> bool:

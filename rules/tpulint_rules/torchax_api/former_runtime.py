@@ -34,13 +34,14 @@ import ast
 from collections.abc import Iterator
 
 from tpulint.knowledge.runtime import DISTRIBUTION, FORMER, PACKAGE
-from tpulint.rules_api import Applicability, Change, Context, Finding, Fix, Rule
+from tpulint.rules_api import Applicability, Change, Context, Finding, Fix, Rule, Severity
 
 rule = Rule(
     "TPU906",
     "runtime folder of an earlier version of tpulint",
     module=__name__,
     fix=Applicability.UNSAFE,
+    severity=Severity.COSMETIC,
 )
 
 #: What takes the place of the former modules, and of what they hold.

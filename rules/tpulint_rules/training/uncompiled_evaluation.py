@@ -48,10 +48,14 @@ import ast
 from collections.abc import Iterator
 
 from tpulint.knowledge.runtime import DISTRIBUTION
-from tpulint.rules_api import Applicability, Context, Finding, Rule
+from tpulint.rules_api import Applicability, Context, Finding, Rule, Severity
 
 rule = Rule(
-    "TPU645", "model evaluated in a loop without compilation", module=__name__, fix=Applicability.UNSAFE
+    "TPU645",
+    "model evaluated in a loop without compilation",
+    module=__name__,
+    fix=Applicability.UNSAFE,
+    severity=Severity.SLOW,
 )
 
 _OTHER_CODE = (ast.For, ast.While, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)

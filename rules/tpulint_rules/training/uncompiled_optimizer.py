@@ -46,9 +46,15 @@ import ast
 from collections.abc import Iterator
 
 from tpulint.knowledge.runtime import COMPILE_OPTIMIZER, DISTRIBUTION, is_runtime_function
-from tpulint.rules_api import Applicability, Change, Context, Finding, Rule
+from tpulint.rules_api import Applicability, Change, Context, Finding, Rule, Severity
 
-rule = Rule("TPU641", "optimizer whose step is not compiled", module=__name__, fix=Applicability.UNSAFE)
+rule = Rule(
+    "TPU641",
+    "optimizer whose step is not compiled",
+    module=__name__,
+    fix=Applicability.UNSAFE,
+    severity=Severity.SLOW,
+)
 
 #: Those that give the same numbers compiled: `RAdam` subtracts large ones, others compare the count of steps.
 _OPTIMIZERS = frozenset(

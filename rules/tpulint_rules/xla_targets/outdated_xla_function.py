@@ -21,8 +21,8 @@ import ast
 from collections.abc import Iterator
 
 from tpulint.knowledge.targets import TORCH_XLA
-from tpulint.knowledge.torch_xla import OUTDATED, short_name
-from tpulint.rules_api import Applicability, Context, Finding, Rule
+from tpulint.knowledge.torch_xla import DEPRECATED, OUTDATED, short_name
+from tpulint.rules_api import Applicability, Context, Finding, Rule, Severity
 
 rule = Rule(
     "XLA202",
@@ -45,4 +45,5 @@ def outdated(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     if imports is not None and not (call.args and name == "xm.xla_device"):
         edit = ctx.rewrite.replace(call.func, new)
         fix = ctx.rewrite.fix(f"replace `{name}` with `{new}`", edit, *imports)
-    yield ctx.finding(call, f"`{name}` {what} in `torch_xla` 2.9.0", fix)
+    severity = Severity.COSMETIC if what == DEPRECATED else Severity.BLOCKS
+    yield ctx.finding(call, f"`{name}` {what} in `torch_xla` 2.9.0", fix, severity=severity)

@@ -95,7 +95,7 @@ runtime verifier: %: .venv/.passed-%
 # Executes the cases that changed, and a sample; see docs/testing.md. Updates evidence.lock, except in
 # continuous integration, where an outdated lock fails.
 verify: .venv/.for-test
-	$(BIN)/tpulint verify --locked $(if $(CI),,--update-lock) --quiet --timeout 300
+	$(BIN)/tpulint verify-rules --locked $(if $(CI),,--update-lock) --quiet --timeout 300
 
 # Cases with an environment of their own, which fixtures/environments/ pins; see docs/testing.md. JAX alone needs none.
 .venv-%/.installed: fixtures/environments/%.txt
@@ -130,7 +130,7 @@ score: .venv/.for-test .oracle/.installed
 	$(BIN)/python tests/oracle/score.py $(SCORE)
 
 evidence: .venv/.for-test
-	$(BIN)/tpulint verify --update-lock --timeout 300 --output-format json >.evidence.json || test $$? -eq 1
+	$(BIN)/tpulint verify-rules --update-lock --timeout 300 --output-format json >.evidence.json || test $$? -eq 1
 	$(BIN)/python -m tpulint.dev evidence .evidence.json && rm .evidence.json
 
 benchmark: .venv/.for-test

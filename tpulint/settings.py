@@ -272,10 +272,11 @@ def _table(path: Path) -> Mapping[str, object] | None:
 def _settings(path: Path, table: Mapping[str, object]) -> Settings:
     choices: dict[str, Any] = {"root": path.parent}
     for key, value in table.items():
+        if key in _TABLES:
+            continue
         if key not in _KEYS:
-            raise SettingsError(
-                f"{path}: `tool.tpulint.{key}` is not known; accepted are {', '.join(sorted(_KEYS))}"
-            )
+            accepted = ", ".join(sorted((*_KEYS, *_TABLES)))
+            raise SettingsError(f"{path}: `tool.tpulint.{key}` is not known; accepted are {accepted}")
         where = f"{path}: `tool.tpulint.{key}`"
         choice = _KEYS[key](value, where)
         if key == "cache-dir":
@@ -386,6 +387,10 @@ _KEYS: Mapping[str, Callable[[object, str], Any]] = {
     "cache-dir": _string,
     "time-limit": _seconds,
 }
+
+
+#: Tables within the table, which the commands of these names read.
+_TABLES = ("verify",)
 
 
 def _kind(value: object) -> str:

@@ -1,4 +1,4 @@
-"""`tpulint verify --locked` as a command; where the tool itself changes, in a copy of it."""
+"""`tpulint verify-rules --locked` as a command; where the tool itself changes, in a copy of it."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class Checkout:
         return self.root / "fixtures" / "evidence.lock"
 
     def verify(self, *options: str) -> int:
-        """Run `tpulint verify`; what was executed and what was said is kept."""
+        """Run `tpulint verify-rules`; what was executed and what was said is kept."""
         process = self.start(*options)
         output, self.said = process.communicate(timeout=600)
         assert output, self.said
@@ -74,9 +74,9 @@ class Checkout:
         return process.returncode
 
     def start(self, *options: str) -> subprocess.Popen[str]:
-        """Start `tpulint verify` in a process group of its own."""
+        """Start `tpulint verify-rules` in a process group of its own."""
         return subprocess.Popen(
-            [sys.executable, "-m", "tpulint", "verify", "--output-format", "json", *options],
+            [sys.executable, "-m", "tpulint", "verify-rules", "--output-format", "json", *options],
             cwd=self.root,
             env={**os.environ, "PYTHONPATH": os.pathsep.join(str(self.tool / name) for name in _SOURCES)},
             stdout=subprocess.PIPE,

@@ -2,120 +2,120 @@
 
 from __future__ import annotations
 
+import json
 import sys
-from dataclasses import replace
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import click
 
+from tpulint.cli.executing import PLATFORM, require_packages
 from tpulint.cli.options import COLOR, cli
-from tpulint.cli.output import complain, write_now
-
-_NEEDS = "verify needs {}, which is not installed: pip install 'tpulint[verify]' torchax-compat"
-_TOPOLOGIES = {
-    "v4": "v4:2x2x1",
-    "v5e": "v5e:2x2",
-    "v5p": "v5p:2x2x1",
-    "v6e": "v6e:2x2",
-    "tpu7x": "tpu7x:2x2x1",
-}
+from tpulint.cli.output import ERROR, complain, write
 
 
-@cli.command(short_help="Execute the fixture cases of the rules.")
-@click.argument("which", nargs=-1, metavar="[CODE|RULE|CASE]...")
+class _Command(click.Command):
+    """A command whose options may follow modules, but not a program: what follows that is the program's."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        ctx.allow_interspersed_args = False
+        options, _, _ = self.make_parser(ctx).parse_args(list(args))
+        words = options["words"]
+        from tpulint.proof.names import names_module
+
+        ctx.allow_interspersed_args = isinstance(words, tuple) and any(map(names_module, words[:1]))
+        return super().parse_args(ctx, args)
+
+
+@cli.command(cls=_Command, short_help="Run a program or module before and after `fix`, and compare.")
+@click.argument("words", nargs=-1, metavar="[PROGRAM [ARGS]... | FILE.py:MODULE...]", type=click.UNPROCESSED)
 @click.option(
-    "--tpu",
-    "tpus",
+    "--input",
+    "inputs",
     multiple=True,
-    metavar="NAME",
-    help="Compile for this TPU, such as v5e or v6e:2x4; may be given several times.  [default: v5e:2x2 and"
-    " v6e:2x2]",
+    metavar="EXPRESSION",
+    help="An input of a module, such as 'randn(2, 3, 224, 224)' or 'mask=ones(2, 5)', with the functions of"
+    " torch; once for each input.",
 )
 @click.option(
-    "--platform",
-    type=click.Choice(["auto", "cpu", "gpu", "tpu"]),
-    default="auto",
-    show_default=True,
-    help="The JAX platform on which the cases are executed. auto: a TPU or GPU that is attached to the"
-    " machine. If there is no such device, the CPU is used.",
+    "--steps",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Steps of an optimizer after which a program ends.  [default: 3]",
 )
 @click.option(
     "--timeout",
     type=click.FloatRange(min=1),
-    default=120.0,
-    show_default=True,
-    help="The time limit for each step, in seconds.",
+    metavar="SECONDS",
+    help="The time limit for each run.  [default: 600]",
+)
+@click.option("--memory", metavar="SIZE", help="The memory limit for each run, such as 8G.  [default: 16G]")
+@PLATFORM
+@click.option(
+    "--project",
+    type=click.Path(path_type=Path, exists=True, file_okay=False),
+    help="Copy this folder before the code runs.  [default: the folder above the program with .git,"
+    " pyproject.toml or setup.py, or the program's own]",
 )
 @click.option(
-    "--fixtures",
-    type=click.Path(path_type=Path),
-    help="The folder with the fixture cases.  [default: fixtures]",
+    "--exclude",
+    multiple=True,
+    metavar="GLOBS",
+    help="Do not copy files and folders that match these patterns.",
 )
-@click.option(
-    "--locked",
-    is_flag=True,
-    help="Execute only the cases that changed since evidence.lock was written, and 3 % of the other cases.",
-)
-@click.option(
-    "--update-lock", is_flag=True, help="Record the outcomes of the executed cases in evidence.lock."
-)
-@click.option(
-    "-j",
-    "--jobs",
-    type=click.IntRange(min=1),
-    help="The number of cases that are executed at the same time, by default 2.",
-)
-@click.option("-q", "--quiet", is_flag=True, help="Print only the cases that are not verified.")
 @click.option(
     "--output-format",
-    type=click.Choice(["table", "json"]),
-    default="table",
+    type=click.Choice(["full", "json"]),
+    default="full",
     show_default=True,
-    help="The output format.",
+    help="The format of the report; docs/verifying.md describes the JSON.",
 )
 @COLOR
 def verify(
-    which: tuple[str, ...],
-    tpus: tuple[str, ...],
-    platform: str,
-    timeout: float,
-    fixtures: Path | None,
-    locked: bool,
-    update_lock: bool,
-    jobs: int | None,
-    quiet: bool,
+    words: Sequence[str],
+    inputs: Sequence[str],
     output_format: str,
     color: str,
+    **choices: Any,
 ) -> int:
-    """Execute the fixture cases of the rules, and check that each case does what it claims.
+    """Run a program, or modules, before and after `fix`, and compare what they compute.
 
-    A fixture case is code before and after a fix.
-    The command executes each case in plain PyTorch, on torchax without jit, and on torchax with jit.
-    It also compiles the case for TPU.
+    The original runs in plain PyTorch on the CPU, where CUDA is emulated. A copy of the project is fixed with
+    `fix --unsafe-fixes`, and runs on torchax. Both run in processes of their own, in copies of the project:
+    nothing in your project is changed.
 
-    The arguments are rules (TPU301, item-in-traced-code) or cases (item_in_traced_code/example). Without
-    arguments, the command executes the cases of all rules.
+    PROGRAM is a Python file. What follows it are its arguments, so put options of tpulint before it. The
+    program runs until it has taken --steps steps of an optimizer, or until its end. Its losses, parameters,
+    buffers and printed lines are compared.
 
-    The exit code is 1 if a case failed or if evidence.lock is out of date, and 2 if no case was executed.
+    FILE.py:MODULE is a class, a call such as `Net(depth=2)`, or a function, with --input for its inputs. Its
+    results and gradients are compared. Several may be given.
+
+    Without arguments, the targets in the table [tool.tpulint.verify] of pyproject.toml are verified.
+
+    The exit code is 0 if all are the same, 1 if any differs, and 2 if any was not run.
     """
-    try:
-        from tpulint.evidence import Run
-        from tpulint.verify import Options, missing_packages
-    except ModuleNotFoundError as error:
-        raise click.UsageError(_NEEDS.format(error.name)) from None
-    if missing := missing_packages():
-        raise click.UsageError(_NEEDS.format(", ".join(missing)))
-    if (tpus or platform not in ("auto", "cpu")) and (locked or update_lock):
-        raise click.UsageError(
-            "evidence.lock records the CPU and fixed TPU targets: do not combine it with --platform or --tpu"
-        )
+    require_packages("verify")
+    from tpulint.proof import as_json
+    from tpulint.proof import verify as verified
+    from tpulint.proof.choice import chosen
+    from tpulint.proof.text import render
     from tpulint.report.paint import paint_for
 
-    options = Options(timeout=timeout, platform=platform, jobs=jobs)
-    if tpus:
-        options = replace(options, tpus=tuple(_TOPOLOGIES.get(name, name) for name in tpus))
-    run = Run(which, fixtures, options, partial(complain, kind="note"))
-    if locked or update_lock:
-        run.beside_lock(executes_all=not locked, writes_lock=update_lock)
-    return run.report(write_now, paint_for(sys.stdout, color), quiet=quiet, as_json=output_format == "json")
+    try:
+        options, targets = chosen(words, inputs, choices)
+    except ValueError as error:
+        raise click.UsageError(str(error)) from None
+    if not targets:
+        complain(
+            "there is nothing to verify: name a program or a module, or list targets in [tool.tpulint.verify]"
+        )
+        return ERROR
+    report = verified(targets, options, partial(complain, kind="note"))
+    if output_format == "json":
+        write(json.dumps(as_json(report), indent=2) + "\n")
+    else:
+        write(render(report, paint_for(sys.stdout, color)))
+    return report.exit_code

@@ -143,7 +143,7 @@ def _verify_in(environment: str, which: tuple[str, ...], everything: bool) -> No
 @dev.command("evidence")
 @click.argument("report", type=click.File())
 def _evidence(report: TextIO) -> None:
-    """Write the data and the page of the evidence from a REPORT of `tpulint verify --output-format json`."""
+    """Write data and page of the evidence from a REPORT of `tpulint verify-rules --output-format json`."""
     (ROOT / evidence.DATA).write_text(evidence.data(report.read()), encoding="utf-8")
     (ROOT / evidence.PAGE).write_text(evidence.render(ROOT), encoding="utf-8")
     click.echo(f"wrote: {evidence.DATA}\nwrote: {evidence.PAGE}")

@@ -60,7 +60,7 @@ The TPU compiler works without a TPU, and all other steps ran on a CPU.
 
 [data/evidence.json](data/evidence.json) has the outcomes of all steps, the numbers of operations, and the
 bytes of memory that the TPU compiler reports.
-`tpulint verify RULE` executes the cases of a rule again and shows all messages.
+`tpulint verify-rules RULE` executes the cases of a rule again and shows all messages.
 `make evidence` executes all cases and updates this page.
 
 ## By rule
@@ -108,7 +108,7 @@ The other figures of this page do not count these cases.
 
 
 def data(report: str) -> str:
-    """The content of the data file for a report of `tpulint verify --output-format json`."""
+    """The content of the data file for a report of `tpulint verify-rules --output-format json`."""
     rows: list[dict[str, Any]] = [row for row in json.loads(report) if not row.get("environment")]
     rows.sort(key=lambda row: (row["code"] or "~", row["rule"], row["case"]))
     cases = []

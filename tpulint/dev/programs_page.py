@@ -151,7 +151,7 @@ _OWN = """\
 
 The folder [fixtures/programs](../fixtures/programs) has {programs} programs in the style of usual GPU
 programs.
-`tpulint verify` does the following with each program:
+`tpulint verify-rules` does the following with each program:
 
 1. It runs the original in plain PyTorch on the CPU.
 2. It fixes a copy of the program, and runs the copy on torchax.

@@ -1,4 +1,4 @@
-"""One run of `tpulint verify`: which cases, each fixed in another process, and what the lock says of them."""
+"""One run of `tpulint verify-rules`: its cases, each fixed in another process, and what the lock says."""
 
 from __future__ import annotations
 

@@ -21,6 +21,7 @@ from typing import Any
 from tpulint.verify import torchvision_standin
 from tpulint.verify.fingerprint import fingerprint
 from tpulint.verify.record import Recorder
+from tpulint.verify.steps import Extent
 
 #: The modules of `torchax_compat` that compute without `Environment.dispatch`.
 _SHORTER_WAYS = tuple(
@@ -175,7 +176,9 @@ class _WatchOnImport(MetaPathFinder, Loader):
             self._watch.install(entries=False)
 
 
-def run_script(target: Path, path: str, arguments: list[str], *, is_watched: bool = True) -> None:
+def run_script(
+    target: Path, path: str, arguments: list[str], *, is_watched: bool = True, extent: Extent | None = None
+) -> None:
     """Run a script as `python path arguments` would, and leave its record in `target`.
 
     What torchax executes is counted where it `is_watched`, which takes time at each operation.
@@ -186,7 +189,7 @@ def run_script(target: Path, path: str, arguments: list[str], *, is_watched: boo
     if is_watched:
         sys.meta_path.insert(0, _WatchOnImport(watch))
     torchvision_standin.install()
-    with Recorder(watch.is_there).kept(target, lambda: watch.operations):
+    with Recorder(watch.is_there, extent).kept(target, lambda: watch.operations):
         runpy.run_path(path, run_name="__main__")
 
 

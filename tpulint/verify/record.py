@@ -18,6 +18,7 @@ from typing import Any
 
 from tpulint.verify import torchvision_standin
 from tpulint.verify.observe import observed
+from tpulint.verify.steps import Extent, StepCounter, shift
 from tpulint.verify.values import Array, Group
 
 _WRAPPERS = {"DataParallel", "DistributedDataParallel", "OptimizedModule"}
@@ -41,6 +42,8 @@ class State:
     start: Group | None = None
     on_accelerator: frozenset[str] = frozenset()
     """Names of what lies on the accelerator: the emulated one in the reference, torchax else."""
+    parameters: frozenset[str] = frozenset()
+    """Names of what is a parameter; the others are buffers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +56,8 @@ class Record:
     began: float = 0.0
     """When the first module was called."""
     states: tuple[State, ...] = ()
+    steps: int = 0
+    """The number of steps that the optimizer with the most steps took."""
 
     def __str__(self) -> str:
         return (
@@ -70,8 +75,10 @@ def read(path: Path) -> Record:
 class Recorder:
     """Watches a program that runs in this process; `is_there` says whether a tensor is on the accelerator."""
 
-    def __init__(self, is_there: Callable[[Any], bool]) -> None:
+    def __init__(self, is_there: Callable[[Any], bool], extent: Extent | None = None) -> None:
         self._is_there = is_there
+        self._extent = extent or Extent()
+        self._counter = StepCounter(self._extent.steps)
         self._losses: list[Loss] = []
         #: Losses whose values are read later, with the times of their calls.
         self._unread: list[tuple[Any, float]] = []
@@ -103,20 +110,27 @@ class Recorder:
         def begin(*_: object) -> None:
             self._began = time.perf_counter()
             first.remove()
+            if self._extent.shift:
+                weights = [p for module in self._roots() for p in module.parameters()]
+                shift(weights, self._extent.shift)
 
         first = torch.nn.modules.module.register_module_forward_pre_hook(begin)
+        if self._extent.steps:
+            self._counter.install()
 
     def _leave(self, target: Path, operations: int) -> None:
         self._read()
         stood_in = tuple(sorted(torchvision_standin.used))
         states = tuple(self._state(module) for module in self._roots() if _tensors(module))
-        record = Record(operations, stood_in, tuple(self._losses), self._began, states)
+        steps = self._counter.steps
+        record = Record(operations, stood_in, tuple(self._losses), self._began, states, steps)
         target.write_bytes(pickle.dumps(record))
 
     def _state(self, module: Any) -> State:
         there = {name for name, value in _tensors(module).items() if self._is_there(value)}
         start = self._start.get(id(module))
-        return State(type(module).__name__, _values(module), start, frozenset(there))
+        parameters = frozenset(name for name, _ in module.named_parameters(remove_duplicate=False))
+        return State(type(module).__name__, _values(module), start, frozenset(there), parameters)
 
     def _note_modules(self, owner: Any, name: str) -> None:
         method = getattr(owner, name)

@@ -32,6 +32,7 @@ from torch.utils._device import DeviceContext
 from tpulint.verify import plain_compiler, torch_xla_standin, torchvision_standin
 from tpulint.verify.fingerprint import fingerprint
 from tpulint.verify.record import Recorder
+from tpulint.verify.steps import Extent
 
 _ACCELERATORS = ("cuda", "jax", "privateuseone", "xla")
 _FROM_DATA = {torch.tensor, torch.as_tensor}
@@ -366,13 +367,14 @@ def _spread_over_the_cpu() -> None:
     torch.nn.parallel.DistributedDataParallel.__init__ = wrapped
 
 
-def run_script(target: Path | None, path: str, arguments: list[str]) -> None:
+def run_script(target: Path | None, path: str, arguments: list[str], *, extent: Extent | None = None) -> None:
     """Run a script as `python path arguments` would, on the emulated accelerator."""
     path = os.path.abspath(path)
     sys.argv = [path, *arguments]
     sys.path[0] = os.path.dirname(path)  # what python does
     torchvision_standin.install()
-    with emulation(), Recorder(is_on_accelerator).kept(target) if target else contextlib.nullcontext():
+    recorder = Recorder(is_on_accelerator, extent)
+    with emulation(), recorder.kept(target) if target else contextlib.nullcontext():
         _show_to(sys.path[0])
         _spread_over_the_cpu()
         runpy.run_path(path, run_name="__main__")

@@ -60,7 +60,7 @@ def folders(engine: object, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_report_has_a_block_per_case_and_a_row_per_rule(tpulint: Command, verifier: Verifier) -> None:
-    outcome = tpulint("verify", "TPU101")
+    outcome = tpulint("verify-rules", "TPU101")
     expected = """\
   side      stage         claimed                             happened                            state
 hardcoded_cuda_device/example TPU101 verified 1.5 s
@@ -75,14 +75,14 @@ Cases: 1 verified
 
 def test_a_failure_exits_1_and_is_printed_in_full(tpulint: Command, verifier: Verifier) -> None:
     verifier.state = State.FAILED
-    outcome = tpulint("verify", "-q")
+    outcome = tpulint("verify-rules", "-q")
     assert 1 == outcome.code
     assert "    claimed:  equal\n    happened: differs: by 1\n" in outcome.out
     assert outcome.out.endswith("Cases: 3 failed\n")
 
 
 def test_quiet_omits_verified_cases(tpulint: Command, verifier: Verifier) -> None:
-    outcome = tpulint("verify", "--quiet", "TPU101")
+    outcome = tpulint("verify-rules", "--quiet", "TPU101")
     assert "TPU101  hardcoded_cuda_device  1 verified\n\nCases: 1 verified\n" == outcome.out
 
 
@@ -99,17 +99,19 @@ def test_quiet_omits_verified_cases(tpulint: Command, verifier: Verifier) -> Non
 def test_cases_are_chosen_by_code_rule_or_name(
     tpulint: Command, verifier: Verifier, words: tuple[str, ...], expected: list[str]
 ) -> None:
-    tpulint("verify", *words)
+    tpulint("verify-rules", *words)
     assert expected == verifier.cases
 
 
 def test_options_reach_the_verifier(tpulint: Command, verifier: Verifier) -> None:
-    tpulint("verify", "--tpu", "v4", "--tpu", "v5e:4x4", "--platform", "cpu", "--timeout", "9", "-j", "1")
+    tpulint(
+        "verify-rules", "--tpu", "v4", "--tpu", "v5e:4x4", "--platform", "cpu", "--timeout", "9", "-j", "1"
+    )
     assert Options(9.0, ("v4:2x2x1", "v5e:4x4"), "cpu", 1) == verifier.options
 
 
 def test_results_are_printed_as_json(tpulint: Command, verifier: Verifier) -> None:
-    rows = json.loads(tpulint("verify", "TPU101", "--output-format", "json").out)
+    rows = json.loads(tpulint("verify-rules", "TPU101", "--output-format", "json").out)
     assert {
         "code": "TPU101",
         "rule": "hardcoded_cuda_device",
@@ -139,7 +141,7 @@ def test_no_cases_to_execute_exits_2(
     tpulint: Command, verifier: Verifier, arguments: tuple[str, ...], message: str
 ) -> None:
     (verifier.cases).clear()
-    outcome = tpulint("verify", *arguments)
+    outcome = tpulint("verify-rules", *arguments)
     assert 2 == outcome.code
     assert message in outcome.err
     assert [] == verifier.cases
@@ -148,7 +150,7 @@ def test_no_cases_to_execute_exits_2(
 def test_cases_without_run_py_exit_2(tpulint: Command, project: Path) -> None:
     (project / "fixtures" / "item_in_traced_code" / "example").mkdir(parents=True)
     (project / "fixtures" / "item_in_traced_code" / "example" / "before.py").write_text("import torch\n")
-    outcome = tpulint("verify")
+    outcome = tpulint("verify-rules")
     assert 2 == outcome.code
     assert "no run.py" in outcome.out
     assert outcome.out.endswith("Cases: 1 not run\nNothing was executed, so nothing is known.\n")
@@ -158,7 +160,9 @@ def test_missing_packages_are_named(
     tpulint: Command, verifier: Verifier, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tpulint.verify.missing_packages", lambda: ("torchax", "jax"))
-    outcome = tpulint("verify")
+    outcome = tpulint("verify-rules")
     assert 2 == outcome.code
-    expected = "verify needs torchax, jax, which is not installed: pip install 'tpulint[verify]' torchax"
+    expected = (
+        "verify-rules needs torchax, jax, which is not installed: pip install 'tpulint[verify]' torchax"
+    )
     assert expected in outcome.err

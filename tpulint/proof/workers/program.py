@@ -1,0 +1,81 @@
+"""Runs a user's program for its first steps: `python -m tpulint.proof.workers.program REQUEST`.
+
+REQUEST is a JSON file with the keys of `Request`.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import random
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tpulint.proof.workers.failures import described
+from tpulint.verify.steps import Extent
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What to run, how far, and where to leave what comes of it."""
+
+    where: str
+    """`reference`: on plain CPU torch, with CUDA emulated; `torchax`: as it is."""
+    path: str
+    arguments: list[str]
+    root: str
+    """The copy of the project."""
+    record: str
+    failure: str
+    steps: int
+    shift: float = 0.0
+
+
+def run(request: Request) -> None:
+    """Run the program; an exception of it is left in the file for failures, and raised again."""
+    sys.path.insert(0, "")  # for the program's folder
+    repeat_random_numbers()
+    extent = Extent(request.steps, request.shift)
+    try:
+        if request.where == "reference":
+            from tpulint.verify import reference
+
+            reference.run_script(Path(request.record), request.path, request.arguments, extent=extent)
+        else:
+            from tpulint.verify import on_torchax
+
+            on_torchax.run_script(Path(request.record), request.path, request.arguments, extent=extent)
+    except SystemExit:
+        raise
+    except BaseException as error:
+        Path(request.failure).write_text(json.dumps(described(error, request.root)), encoding="utf-8")
+        raise
+
+
+def repeat_random_numbers() -> None:
+    """Let all generators begin with the same seed where a program sets none."""
+    import numpy as np
+    import torch
+
+    random.seed(0)
+    np.random.seed(0)
+    torch.manual_seed(0)  # tpulint: ignore[TPU617]
+    for owner, name in ((random, "seed"), (np.random, "seed"), (np.random, "default_rng")):
+        setattr(owner, name, _seeded(getattr(owner, name)))
+    torch.seed = functools.partial(torch.manual_seed, 0)
+
+
+def _seeded(function: Any) -> Any:
+    @functools.wraps(function)
+    def seeded(seed: Any = None, *args: Any, **kwargs: Any) -> Any:
+        return function(0 if seed is None else seed, *args, **kwargs)
+
+    return seeded
+
+
+if __name__ == "__main__":  # tpulint: ignore[TPU001]
+    os.environ.setdefault("PYTHONHASHSEED", "0")
+    run(Request(**json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))))

@@ -98,7 +98,7 @@ def cases(root: Path) -> tuple[Case, ...]:
 
 def wants(text: str, path: str = SINGLE) -> tuple[Want, ...]:
     """The findings that the trailing `# want: CODE "regex"` comments of a file with this path ask for."""
-    comments = _want_comments(text) if path.endswith(".py") else _lines_with_wants(text)
+    comments = _comments(text, path)
     return tuple(
         Want(path, row, match["code"], (match["pattern"] or "").replace('\\"', '"'))
         for row, _, comment in comments
@@ -108,7 +108,7 @@ def wants(text: str, path: str = SINGLE) -> tuple[Want, ...]:
 
 def strip_wants(text: str, path: str = SINGLE) -> str:
     """The text without its want comments and the blanks before them; every line keeps its number."""
-    comments = _want_comments(text) if path.endswith(".py") else _lines_with_wants(text)
+    comments = _comments(text, path)
     # Not `splitlines`, which also breaks at form feeds, where a Python line goes on.
     lines = list(io.StringIO(text, newline=""))
     for row, column, comment in comments:
@@ -150,10 +150,19 @@ def _want_comments(text: str) -> Iterator[tuple[int, int, str]]:
         return
 
 
-def _lines_with_wants(text: str) -> Iterator[tuple[int, int, str]]:
+def _comments(text: str, path: str) -> Iterator[tuple[int, int, str]]:
+    """Row, column and text of each want of a file."""
+    if path.endswith(".py"):
+        return _want_comments(text)
+    # In a notebook, a line of code is a string of JSON.
+    end = r'.*?(?=(?:\\n)?",?$)' if path.endswith(".ipynb") else ".*"
+    return _lines_with_wants(text, re.compile(rf"#\s*want:{end}"))
+
+
+def _lines_with_wants(text: str, pattern: re.Pattern[str]) -> Iterator[tuple[int, int, str]]:
     """The same of a file that is not Python, where a number sign in a text does not occur."""
     for row, line in enumerate(io.StringIO(text, newline=""), 1):
-        if found := re.search(r"#\s*want:.*", line.rstrip("\r\n")):
+        if found := pattern.search(line.rstrip("\r\n")):
             yield row, found.start(), found[0].rstrip()
 
 

@@ -41,10 +41,8 @@ class Source:
         """Read a file's bytes as Python would.
 
         Raises:
-            SourceError: for binary, undecodable or oversized data, and for notebooks.
+            SourceError: for binary, undecodable or oversized data.
         """
-        if path.endswith(".ipynb"):  # whose text is much like an expression of Python's
-            raise SourceError("a notebook, not analyzed; make a script of it with `jupyter nbconvert`")
         if len(data) > MAX_BYTES:
             raise SourceError(f"larger than {MAX_BYTES // 1024 // 1024} MiB, not analyzed; exclude it")
         if b"\0" in data:

@@ -19,6 +19,7 @@ from tpulint.engine.fix import fix_units
 from tpulint.engine.run import analyse_units, as_units
 from tpulint.finding import FileError, Finding
 from tpulint.fixture import Case, Want, cases, strip_wants, wants
+from tpulint.project_files.kinds import kind_of
 from tpulint.settings import Settings
 
 __all__ = ["Case", "Want", "cases", "findings", "fixed", "rewritten", "unmet"]
@@ -31,11 +32,11 @@ def _units(case: Case, files: Mapping[str, str]) -> dict[str, Unit]:
 
 
 def _others(case: Case, files: Mapping[str, str]) -> dict[str, bytes]:
-    """The files of a case that are not Python."""
+    """The files of a case that are around the code."""
     return {
         str(case.folder / relative): text.encode()
         for relative, text in files.items()
-        if not relative.endswith(".py")
+        if kind_of(relative) is not None
     }
 
 
@@ -128,9 +129,9 @@ def _changes(
     units = _units(case, plain)
     settings = settings or case.settings
     result = fix_units(units, settings, jobs=1, cache=cache or MemoryCache(), unsafe=unsafe)
-    others = project_files.fix(_others(case, plain), settings, unsafe=unsafe)
-    _none([*result.errors, *others.errors])
-    return [*result.changes, *others.changes]
+    both = project_files.fix_after(result.changes, _others(case, plain), settings, unsafe=unsafe)
+    _none([*result.errors, *both.errors])
+    return both.changes
 
 
 def _none(errors: list[FileError]) -> None:

@@ -28,6 +28,8 @@ NAMES = {
     "requirements/gpu.txt": FileKind.REQUIREMENTS,
     "pyproject.toml": FileKind.PYPROJECT,
     "setup.cfg": FileKind.SETUP_CFG,
+    "setup.py": FileKind.SETUP_PY,
+    "a.ipynb": FileKind.NOTEBOOK,
     "environment.yml": FileKind.CONDA,
     "docker/Dockerfile": FileKind.DOCKERFILE,
     "Dockerfile.gpu": FileKind.DOCKERFILE,
@@ -195,6 +197,50 @@ def test_requirements_of_a_project_are_those_of_its_lists() -> None:
     ]
 
 
+def test_requirements_of_setup_py_are_those_passed_to_setup() -> None:
+    text = (
+        'from setuptools import setup\nGPU = ["cupy-cuda12x"]\nGPU2 = GPU2 + ["no"]\n'
+        "setup(\n    install_requires=['torch', \"é\", 'jax[cuda12]>=0.4'],\n"
+        '    extras_require={"gpu": GPU, "all": ["a"] + GPU},\n    keywords=["cuda"], tests_require=read(),\n'
+        "    setup_requires=GPU2,\n)\n"
+    )
+    assert ["torch", "jax[cuda12]>=0.4", "cupy-cuda12x", "a", "no"] == texts(
+        FileKind.SETUP_PY, text, Requirement
+    )
+
+
+def test_commands_of_a_notebook_are_those_for_a_shell() -> None:
+    source = (
+        '!pip install \\"jax[cuda12]\\" \\u00e9 torch\\nx = 1\\n  %conda install cudatoolkit\\n!nvidia-smi -L'
+    )
+    text = (
+        f'{{"cells": [{{"source": "{source}", "cell_type": "code"}}, {{"cell_type": "code", "source": []}}]}}'
+    )
+    assert ["jax[cuda12]", "torch", "cudatoolkit"] == [
+        one.strip('\\"') for one in texts(FileKind.NOTEBOOK, text, Requirement)
+    ]
+    assert ["nvidia-smi -L"] == texts(FileKind.NOTEBOOK, text, Command)[-1:]
+    bash = '{"cells": [{"cell_type": "code", "source": ["%%bash\\n", "A=cuda\\n", "pip install torch"]}]}'
+    assert ["torch"] == texts(FileKind.NOTEBOOK, bash, Requirement)
+    assert [("A", "cuda")] == [(one.name, one.value) for one in found(FileKind.NOTEBOOK, bash, Variable)]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "cuda",
+        "[1, 2, 3] cuda",
+        '{"cells": 3, "a": "cuda"}',
+        '{"cells": [{"cell_type": "code", "source": "!pip install cuda \\ud800"}]}',
+        '{"cells": [{"cell_type": "markdown", "source": "!pip install cuda"}]}',
+        '{"cells": [{"cell_type": "code", "outputs": [{"text": ["!pip install cuda"]}], "source": ""}]}',
+        '{"cells": [{"cell_type": "code", "source": "y = !cuda"}]}',
+    ],
+)
+def test_a_notebook_without_commands_has_none(text: str) -> None:
+    assert [] == found(FileKind.NOTEBOOK, text, Command)
+
+
 @settings(max_examples=150, deadline=None)
 @given(st.integers(0, 10_000), st.sampled_from(list(FileKind)))
 def test_every_reader_takes_any_text_and_its_spans_lie_in_it(seed: int, kind: FileKind) -> None:
@@ -207,6 +253,8 @@ def test_every_reader_takes_any_text_and_its_spans_lie_in_it(seed: int, kind: Fi
         "FROM x",
         "RUN pip install torch",
         "export ",
+        '{"cells": [{"cell_type": "code", "source": "!pip install torch"}]}',
+        "setup(install_requires=['torch', x])",
     ]
     text = "".join(draw.choice(pieces) for _ in range(draw.randrange(60)))
     for part in parts_of(kind, f"{text}\ncuda\n"):

@@ -42,9 +42,10 @@ def test_summary_says_how_many_files_were_not_analyzed_and_why(make: Make) -> No
         make(path="b.py", code="TPU003"),
         make(path="c.py", code="TPU003"),
         make(path="d.py"),
+        make(path="e.ipynb", code="ENV109"),
     ]
-    why = "1 with a syntax error, 2 for a framework that does not run on TPU"
-    assert f"Not analyzed: 3 files ({why})" == statistics.summary(found, PLAIN).splitlines()[-1]
+    why = "1 with a syntax error, 2 for a framework that does not run on TPU, 1 with the code of a notebook"
+    assert f"Not analyzed: 4 files ({why})" == statistics.summary(found, PLAIN).splitlines()[-1]
 
 
 def test_summary_counts_findings_by_severity_unless_all_block(make: Make) -> None:

@@ -98,11 +98,17 @@ def test_each_bad_file_is_one_error_line_and_good_files_are_checked(
     assert [("a_good.py", "TPU101", 3, 5), ("z_good.py", "TPU101", 3, 5)] == outcome.places
 
 
-def test_a_notebook_named_on_the_command_line_is_an_error(tpulint: Command, folder: Path) -> None:
-    (folder / "train.ipynb").write_text('{"cells": [{"cell_type": "code", "source": ["x.cuda()"]}]}')
+def test_code_of_a_notebook_is_reported_as_not_analyzed(tpulint: Command, folder: Path) -> None:
+    (folder / "train.ipynb").write_text('{"cells": [{"cell_type": "code", "source": ["import torch"]}]}')
     outcome = tpulint("check", "train.ipynb")
+    assert (1, "") == (outcome.code, outcome.err)
+    assert "ENV109 notebook-code: the code of this notebook, which imports `torch`, is not an" in outcome.out
+
+
+def test_a_notebook_on_standard_input_is_an_error(tpulint_process: Command) -> None:
+    outcome = tpulint_process("check", "-", "--stdin-filename", "train.ipynb", stdin=b'{"cells": []}')
     assert 2 == outcome.code
-    assert outcome.err.startswith("error: train.ipynb: a notebook, not analyzed; ")
+    assert "train.ipynb: a notebook, not analyzed; " in outcome.err
 
 
 def test_fix_changes_the_good_files_and_no_bad_one(tpulint: Command, bad_files: Path) -> None:

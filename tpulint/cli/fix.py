@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -151,7 +152,8 @@ def _with_project_files(
 ) -> tuple[FixResult, list[Change], list[FileError]]:
     """The result, and the declarations of the runtime, with what fixes change in files around the code.
 
-    A file that declares the runtime is fixed as it is with the declaration.
+    A file that declares the runtime is fixed as it is with the declaration, and setup.py as it is after the
+    fixes of its code.
     """
     from tpulint.engine import project_files
     from tpulint.engine.files import contents_of
@@ -159,18 +161,16 @@ def _with_project_files(
     contents, errors = contents_of(given.project_files)
     if not contents:
         return result, declared, errors
-    declaring = {one.path: one for one in declared if one.path in contents}
-    contents |= {path: one.data for path, one in declaring.items()}
-    found = project_files.fix(contents, given.settings, unsafe=unsafe)
+    found = project_files.fix_after([*result.changes, *declared], contents, given.settings, unsafe=unsafe)
+    declaring = {one.path for one in declared}
     changes = [one for one in found.changes if one.path not in declaring]
-    fixed = {one.path: one for one in found.changes if one.path in declaring}
-    declared = [
-        replace(one, after=fixed[one.path].after, data=fixed[one.path].data) if one.path in fixed else one
-        for one in declared
-    ]
+    declared = [one for one in found.changes if one.path in declaring]
     remaining = sorted([*result.remaining, *found.findings], key=lambda finding: finding.sort_key)
-    applied = result.applied | found.applied
-    both = replace(result, changes=[*result.changes, *changes], applied=applied, remaining=remaining)
+    applied = {
+        path: dict(Counter(result.applied.get(path, {})) + Counter(found.applied.get(path, {})))
+        for path in result.applied.keys() | found.applied.keys()
+    }
+    both = replace(result, changes=changes, applied=applied, remaining=remaining)
     return both, declared, [*errors, *found.errors]
 
 

@@ -177,6 +177,8 @@ def _errors(unit: Unit, failed: Mapping[str, RuleError]) -> tuple[FileError, ...
 
 def parsed(unit: Unit) -> Module:
     """A file, parsed; what `Source.decode` and `Module` raise is the caller's."""
+    if unit.path.endswith(".ipynb"):  # whose text is much like an expression of Python's
+        raise SourceError("a notebook, not analyzed; make a script of it with `jupyter nbconvert`")
     return Module(Source.decode(unit.path, unit.data), unit.module_path)
 
 

@@ -77,6 +77,29 @@ def fix(contents: Mapping[str, bytes], settings: Settings, *, unsafe: bool) -> R
     return result
 
 
+def fix_after(
+    earlier: Sequence[Change], contents: Mapping[str, bytes], settings: Settings, *, unsafe: bool
+) -> Result:
+    """The same after other changes, which may be of the same files; the result has them among its changes.
+
+    Args:
+        earlier: the other changes.
+        contents: the files' bytes by absolute path, without these changes.
+        settings: which rules' fixes to apply.
+        unsafe: whether unsafe fixes are applied as well.
+    """
+    changed = {one.path: one for one in earlier}
+    current = {path: changed[path].data if path in changed else data for path, data in contents.items()}
+    result = fix(current, settings, unsafe=unsafe)
+    later = {one.path: one for one in result.changes}
+    merged = [
+        replace(one, after=later[one.path].after, data=later[one.path].data) if one.path in later else one
+        for one in earlier
+    ]
+    others = [one for one in result.changes if one.path not in changed]
+    return replace(result, changes=[*merged, *others])
+
+
 def applied_to(text: str, fixes: Sequence[Fix]) -> tuple[str, list[Fix]]:
     """A text with the fixes that do not overlap with earlier ones, and which these are."""
     edits: list[TextEdit] = []
@@ -112,7 +135,7 @@ def _found(source: Source, settings: Settings, errors: list[FileError]) -> list[
             continue
         if not settings.selects(rule.code, rule.name, optional=rule.optional):
             continue
-        context = FileContext(rule, source)
+        context = FileContext(rule, source, parts)
         for wanted, check in rule.part_handlers:
             try:
                 found |= dict.fromkeys(

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tpulint.finding import FileError
-from tpulint.project_files.kinds import kind_of
+from tpulint.project_files.kinds import FileKind, kind_of
 from tpulint.settings import Settings
 
 if TYPE_CHECKING:
@@ -44,7 +44,10 @@ def select(paths: Sequence[str | Path], settings: Settings) -> Selection:
     code: list[Path] = []
     others: list[Path] = []
     for file in sorted(walk.files()):
-        (others if kind_of(file) is not None else code).append(Path(file))
+        if kind_of(file) is not None:
+            others.append(Path(file))
+        if kind_of(file) in (None, FileKind.SETUP_PY):
+            code.append(Path(file))
     return Selection(tuple(code), tuple(others), tuple(walk.errors))
 
 

@@ -13,6 +13,8 @@ class FileKind(StrEnum):
     REQUIREMENTS = "requirements"
     PYPROJECT = "pyproject"
     SETUP_CFG = "setup.cfg"
+    SETUP_PY = "setup.py"
+    NOTEBOOK = "notebook"
     CONDA = "conda environment"
     DOCKERFILE = "Dockerfile"
     SHELL = "shell script"
@@ -25,6 +27,7 @@ class FileKind(StrEnum):
 _PATTERNS = (
     ("pyproject.toml", FileKind.PYPROJECT),
     ("setup.cfg", FileKind.SETUP_CFG),
+    ("*.ipynb", FileKind.NOTEBOOK),
     ("*requirements*.txt", FileKind.REQUIREMENTS),
     ("constraints*.txt", FileKind.REQUIREMENTS),
     ("environment*.y*ml", FileKind.CONDA),
@@ -45,12 +48,14 @@ _PATTERNS = (
     ("*.toml", FileKind.TOML),
 )
 #: Most files have none of these endings, so that few names are compared with the patterns.
-_ENDINGS = (".toml", ".cfg", ".txt", ".yml", ".yaml", ".sh", ".bash", ".slurm", ".sbatch", ".env")
+_ENDINGS = (".toml", ".cfg", ".txt", ".yml", ".yaml", ".sh", ".bash", ".slurm", ".sbatch", ".env", ".ipynb")
 
 
 def kind_of(path: str) -> FileKind | None:
     """The kind of a file; None if it is none of those that are taken apart."""
     name = os.path.basename(path).lower()
+    if name == "setup.py":
+        return FileKind.SETUP_PY
     if not name.endswith(_ENDINGS) and "file" not in name and not name.startswith(".env"):
         return None
     if name.endswith(".txt") and os.path.basename(os.path.dirname(path)) == "requirements":

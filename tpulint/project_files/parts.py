@@ -97,6 +97,13 @@ class Command(Part):
 
 
 @dataclass(frozen=True, slots=True)
+class Cell(Part):
+    """A code cell of a notebook: its code."""
+
+    code: str
+
+
+@dataclass(frozen=True, slots=True)
 class Directive(Part):
     """A line for a batch system, such as `#SBATCH --gres=gpu:8`: its option."""
 

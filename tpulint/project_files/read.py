@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 
 from tpulint.finding import Span
-from tpulint.project_files import dockerfile, packages, shell, structured
+from tpulint.project_files import dockerfile, notebook, packages, setup_py, shell, structured
 from tpulint.project_files.kinds import FileKind
 from tpulint.project_files.lines import whole_lines
 from tpulint.project_files.parts import Part, Variable
@@ -65,6 +65,8 @@ _READERS: dict[FileKind, Callable[[str], Iterator[Part]]] = {
     FileKind.REQUIREMENTS: packages.of_lines,
     FileKind.PYPROJECT: structured.of_pyproject,
     FileKind.SETUP_CFG: _setup_cfg,
+    FileKind.SETUP_PY: setup_py.parts,
+    FileKind.NOTEBOOK: notebook.parts,
     FileKind.CONDA: structured.of_conda,
     FileKind.DOCKERFILE: dockerfile.parts,
     FileKind.SHELL: shell.parts,

@@ -17,6 +17,7 @@ _WHY_NOT_ANALYZED = {
     "TPU000": "with a syntax error",
     "TPU002": "over the time limit",
     "TPU003": "for a framework that does not run on TPU",
+    "ENV109": "with the code of a notebook",
 }
 LEGEND = "[*] all have a safe fix, [-] some have a fix, [ ] none has a fix\n"
 

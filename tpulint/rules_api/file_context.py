@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from tpulint.finding import Applicability, Finding, Fix, Severity, Span
 from tpulint.plan import TextEdit
 from tpulint.project_files.parts import Part
@@ -12,8 +14,14 @@ from tpulint.source import Source
 class FileContext:
     """A file around the code as a rule sees it."""
 
-    def __init__(self, rule: Reporter, source: Source) -> None:
+    def __init__(self, rule: Reporter, source: Source, parts: Sequence[Part] = ()) -> None:
         self._rule, self._source = rule, source
+        self._parts = parts
+
+    @property
+    def parts(self) -> Sequence[Part]:
+        """All parts of the file."""
+        return self._parts
 
     @property
     def contents(self) -> str:

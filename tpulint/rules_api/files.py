@@ -2,6 +2,7 @@
 
 from tpulint.project_files.parts import (
     Address,
+    Cell,
     Command,
     Directive,
     Image,
@@ -15,6 +16,7 @@ from tpulint.rules_api.file_context import FileContext
 
 __all__ = [
     "Address",
+    "Cell",
     "Command",
     "Directive",
     "FileContext",

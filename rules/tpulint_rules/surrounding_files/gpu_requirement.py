@@ -2,8 +2,8 @@
 
 ## What it does
 
-Reports, in requirements files, `pyproject.toml`, `setup.cfg`, conda environments, and commands of Dockerfiles
-and shell scripts that install packages:
+Reports, in requirements files, `pyproject.toml`, `setup.cfg`, `setup.py`, conda environments, and commands of
+Dockerfiles, shell scripts and notebooks that install packages:
 
 - versions of torch with a local part for CUDA or ROCm, such as `torch==2.1.0+cu121`;
 - libraries of CUDA, such as `nvidia-cublas-cu12`, `cudatoolkit` and `pytorch-cuda`;

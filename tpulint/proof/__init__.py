@@ -4,7 +4,7 @@ User code runs only in processes of its own; whoever imports this package import
 """
 
 from tpulint.proof.results import Report, State, Verification, as_json
-from tpulint.proof.session import verify
 from tpulint.proof.targets import Options, Target
+from tpulint.proof.verification import verify
 
 __all__ = ["Options", "Report", "State", "Target", "Verification", "as_json", "verify"]

@@ -2,7 +2,10 @@
 
 The same program is run three times: the original, the original with each weight changed by 1e-6, and the
 fixed one.
-A value may differ by the tolerance of its dtype, or by `SLACK` times the difference of the first two runs.
+A value may differ by the tolerance of its dtype, and by `SLACK` times the difference of the first two runs,
+up to a hundredth of the largest value of its tensor.
+Where the first two runs differ by more than that, and the third is no farther away, nothing is compared:
+rounding alone determines the value.
 """
 
 from __future__ import annotations
@@ -24,7 +27,7 @@ SHIFT = 1e-6
 SLACK = 2.0
 """How many times the drift a difference may be: both are single samples of how rounding grows."""
 CHAOS = 0.01
-"""From this drift of the first loss on, the original does not repeat itself, and nothing can be compared."""
+"""The largest relative drift that can be a yardstick."""
 _NUMBER = re.compile(r"(?<![\w.])[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?(?![\w.]*\w)")
 _DEVICE = re.compile(r"\b(?:cuda|jax|cpu|tpu|privateuseone)(?::\d+)?\b")
 
@@ -63,12 +66,13 @@ def values(what: str, reference: Value, got: Value, shifted: Value, name: str = 
         return Compared(what, State.NOT_RUN, detail="there are no numbers to compare")
     wrong = [row for row in rows if row.is_wrong]
     difference, drift = max(row.difference for row in rows), max(row.drift for row in rows)
-    undetermined = sum(row.is_undetermined for row in rows)
     if wrong:
         detail = max(wrong, key=lambda row: row.difference).detail
         return Compared(what, State.DIFFERS, len(rows), difference, drift, detail)
-    detail = f"{undetermined} of them are determined by rounding alone" if undetermined else ""
-    return Compared(what, State.SAME, len(rows), difference, drift, detail)
+    undetermined = sum(row.is_undetermined for row in rows)
+    detail = f"{undetermined} more not compared: rounding alone determines them" if undetermined else ""
+    state = State.SAME if undetermined < len(rows) else State.NOT_RUN
+    return Compared(what, state, len(rows) - undetermined, difference, drift, detail)
 
 
 def _hollow(value: Value) -> Value:
@@ -88,14 +92,14 @@ class _Row:
     difference: float
     drift: float
     is_wrong: bool
-    detail: str
+    detail: str = ""
     is_undetermined: bool = False
 
 
 def _leaf(reference: Leaf, got: Leaf, shifted: Leaf) -> _Row:
     due, ours, moved = (np.asarray(side.data) for side in (reference, got, shifted))
     if due.size == 0:
-        return _Row(0.0, 0.0, is_wrong=False, detail="")
+        return _Row(0.0, 0.0, is_wrong=False)
     if due.dtype.kind not in "fc":
         # Whole numbers: equal where the original repeats them.
         wrong = (ours != due) & (moved == due) if moved.shape == due.shape else ours != due
@@ -107,16 +111,18 @@ def _leaf(reference: Leaf, got: Leaf, shifted: Leaf) -> _Row:
     drift = _largest(moved - due) if moved.shape == due.shape else 0.0
     with np.errstate(invalid="ignore"):
         apart = np.where(_equal(ours, due), 0.0, np.abs(ours - due))
-    allowed = atol + rtol * np.abs(due) + SLACK * drift
+    allowed = atol + rtol * np.abs(due) + min(SLACK * drift, CHAOS * scale)
     wrong = ~(apart <= allowed)
     difference = float(np.nanmax(apart)) / scale if not np.isnan(apart).all() else math.inf
-    detail = ""
-    if wrong.any():
-        index = tuple(int(i) for i in np.argwhere(wrong)[0])
-        place = f"[{', '.join(map(str, index))}]" if index else ""
-        share = f" ({int(wrong.sum())} of {wrong.size} differ)" if wrong.size > 1 else ""
-        detail = f"{reference.name}{place} is {ours[index]:.7g}, not {due[index]:.7g}{share}"
-    return _Row(difference, drift / scale, bool(wrong.any()), detail, is_undetermined=drift > CHAOS * scale)
+    if not wrong.any():
+        return _Row(difference, drift / scale, is_wrong=False)
+    if drift > CHAOS * scale and difference * scale <= SLACK * drift:
+        return _Row(0.0, drift / scale, is_wrong=False, is_undetermined=True)
+    index = tuple(int(i) for i in np.argwhere(wrong)[0])
+    place = f"[{', '.join(map(str, index))}]" if index else ""
+    share = f" ({int(wrong.sum())} of {wrong.size} differ)" if wrong.size > 1 else ""
+    detail = f"{reference.name}{place} is {ours[index]:.7g}, not {due[index]:.7g}{share}"
+    return _Row(difference, drift / scale, is_wrong=True, detail=detail)
 
 
 def _equal(ours: np.ndarray[Any, Any], due: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
@@ -144,16 +150,19 @@ def _losses(reference: Record, got: Record, shifted: Record) -> Compared:
     if len(due) != len(ours):
         return Compared("losses", State.DIFFERS, len(due), detail=f"{len(ours)} losses, not {len(due)}")
     drifts = itertools.accumulate((abs(a - b) for a, b in zip(due, moved, strict=False)), max)
-    difference, worst = 0.0, 0.0
-    first = ""
+    difference, worst, compared = 0.0, 0.0, 0
     for number, (a, b, drift) in enumerate(zip(due, ours, drifts, strict=False), 1):
         apart = 0.0 if a == b or (math.isnan(a) and math.isnan(b)) else abs(a - b)
         scale = abs(a) or 1.0
-        difference, worst = max(difference, apart / scale), max(worst, drift / scale)
-        if not apart <= 1e-5 + 1e-5 * abs(a) + SLACK * drift and not first:
-            first = f"loss {number} is {b:.7g}, not {a:.7g}"
-    state = State.DIFFERS if first else State.SAME
-    return Compared("losses", state, len(due), difference, worst, first)
+        if drift > CHAOS * scale and apart <= SLACK * drift:
+            break
+        compared, difference, worst = number, max(difference, apart / scale), max(worst, drift / scale)
+        if not apart <= 1e-5 + 1e-5 * abs(a) + min(SLACK * drift, CHAOS * scale):
+            detail = f"loss {number} is {b:.7g}, not {a:.7g}"
+            return Compared("losses", State.DIFFERS, len(due), difference, worst, detail)
+    left = len(due) - compared
+    detail = f"{left} more not compared: rounding alone determines them" if left else ""
+    return Compared("losses", State.SAME if compared else State.NOT_RUN, compared, difference, worst, detail)
 
 
 def repeats_itself(reference: Record, shifted: Record) -> str:

@@ -314,7 +314,7 @@ def _started_within(mode: OnCpu) -> Callable[[threading.Thread], None]:
     return started
 
 
-def _show_to(folder: str) -> None:
+def show_to(folder: str) -> None:
     """Let the files in a folder find a GPU, which torch's own must not."""
 
     def show(owner: Any, name: str, to_own: Any, to_others: Any) -> None:
@@ -375,7 +375,7 @@ def run_script(target: Path | None, path: str, arguments: list[str], *, extent: 
     torchvision_standin.install()
     recorder = Recorder(is_on_accelerator, extent)
     with emulation(), recorder.kept(target) if target else contextlib.nullcontext():
-        _show_to(sys.path[0])
+        show_to(sys.path[0])
         _spread_over_the_cpu()
         runpy.run_path(path, run_name="__main__")
 

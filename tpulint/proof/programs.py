@@ -1,0 +1,99 @@
+"""Programs: three runs of each, and what is compared of them."""
+
+from __future__ import annotations
+
+import os
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from tpulint.proof import comparison
+from tpulint.proof.processes import Ended
+from tpulint.proof.project import Project
+from tpulint.proof.results import Failure, State, Verification
+from tpulint.proof.session import Session, read_failure
+from tpulint.proof.targets import Target
+from tpulint.proof.workers.program import Request
+from tpulint.verify.record import Record, read
+
+
+def verified(session: Session, target: Target, project: Project, place: Path) -> Verification:
+    """Run a program in both copies of its project, and compare."""
+    runs = _Programs(session, target, project, place)
+    with ThreadPoolExecutor(2) as pool:
+        originals = [pool.submit(runs.run, "original", shift) for shift in (0.0, comparison.SHIFT)]
+        original, shifted = (future.result() for future in originals)
+    result = Verification(target.name, "program", State.NOT_RUN)
+    if original.failure or original.ended.death:
+        reason = "the original fails on the CPU" if original.failure else original.ended.death
+        return replace(result, reason=reason, failure=original.failure)
+    if shifted.failure or shifted.ended.death:
+        reason = f"the original fails when its weights are changed by {comparison.SHIFT:g}"
+        return replace(result, reason=reason, failure=shifted.failure)
+    fixed = runs.run("fixed", 0.0)
+    result = replace(result, steps=original.record.steps, operations=fixed.record.operations)
+    if fixed.ended.stopped:
+        return replace(result, reason=f"the fixed program: {fixed.ended.stopped}")
+    if fixed.failure or fixed.ended.death:
+        reason = "the fixed program fails" if fixed.failure else f"the fixed program: {fixed.ended.death}"
+        return replace(result, state=State.DIFFERS, reason=reason, failure=fixed.failure)
+    return compared(result, original, fixed, shifted)
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramRun:
+    """One run of a program."""
+
+    ended: Ended
+    record: Record
+    failure: Failure | None
+
+
+def compared(
+    result: Verification, original: ProgramRun, fixed: ProgramRun, shifted: ProgramRun
+) -> Verification:
+    """The result of a program whose three runs came to their end."""
+    if reason := comparison.repeats_itself(original.record, shifted.record):
+        return replace(result, reason=reason)
+    if not fixed.record.operations:
+        return replace(
+            result, reason="nothing was executed on torchax: `fix` does not move this program to it"
+        )
+    rows = [*comparison.records(original.record, fixed.record, shifted.record)]
+    texts = (run.ended.printed for run in (original, fixed, shifted))
+    if (lines := comparison.printed(*texts)) is not None:
+        rows.append(lines)
+    state = comparison.worst(rows)
+    reason = next((f"{row.what}: {row.detail}" for row in rows if row.state is State.DIFFERS), "")
+    if state is State.NOT_RUN:
+        reason = "there is nothing to compare: no losses, no modules with state, and no printed lines"
+    notes = [f"torchvision's compiled {name} ran as a stand-in" for name in fixed.record.stood_in]
+    return replace(result, state=state, reason=reason, compared=tuple(rows), notes=tuple(notes))
+
+
+@dataclass(frozen=True, slots=True)
+class _Programs:
+    session: Session
+    target: Target
+    project: Project
+    place: Path
+
+    def run(self, side: str, shift: float) -> ProgramRun:
+        """Run one side of the program from its working folder."""
+        is_original = side == "original"
+        locate = self.project.in_original if is_original else self.project.in_fixed
+        name = f"{side}{'-shifted' if shift else ''}"
+        record, failure = self.place / f"{name}.record", self.place / f"{name}.failure"
+        folder = locate(self.project.working_folder(self.target.file))
+        request = Request(
+            where="reference" if is_original else "torchax",
+            path=os.path.relpath(locate(self.target.file), folder),
+            arguments=list(self.target.arguments),
+            root=str(self.project.original if is_original else self.project.fixed),
+            record=str(record),
+            failure=str(failure),
+            steps=self.session.options.steps,
+            shift=shift,
+        )
+        ended = self.session.work("program", request, folder, processes=2 if is_original else 1)
+        return ProgramRun(ended, read(record), read_failure(failure, side))

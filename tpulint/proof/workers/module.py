@@ -1,0 +1,170 @@
+"""Runs a user's module or function once: `python -m tpulint.proof.workers.module REQUEST`.
+
+REQUEST is a JSON file with the keys of `Request`.
+"""
+
+from __future__ import annotations
+
+import json
+import pickle
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from tpulint.proof.workers import loading
+from tpulint.proof.workers.failures import described
+from tpulint.proof.workers.loading import BadTargetError, Subject
+from tpulint.proof.workers.program import repeat_random_numbers
+from tpulint.verify.observe import observed
+from tpulint.verify.steps import shift
+from tpulint.verify.values import Group, Value
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What to run, and where to leave what comes of it."""
+
+    where: str
+    """`reference`: on plain CPU torch, with CUDA emulated; `torchax`: on torchax, with the runtime; `cases`:
+    not at all, only the names of the functions that match the expression are listed."""
+    path: str
+    expression: str
+    inputs: list[str]
+    root: str
+    """The copy of the project."""
+    answer: str
+    failure: str
+    shift: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a call gave: results, gradients of the weights and inputs, and buffers after the call."""
+
+    is_module: bool
+    results: Value
+    gradients: Group
+    buffers: Group
+    operations: int = 0
+    notes: tuple[str, ...] = ()
+
+
+def run(request: Request) -> Any:
+    """The answer; an exception of the user's code is left in the file for failures."""
+    if request.where == "cases":
+        return loading.names_of_cases(loading.imported(Path(request.path)), request.expression)
+    repeat_random_numbers()
+    if request.where == "reference":
+        from tpulint.verify import reference, torchvision_standin
+
+        torchvision_standin.install()
+        with reference.emulation():
+            reference.show_to(request.root)
+            return _called(_subject(request), "cuda", lambda function: function)
+    return _on_torchax(request)
+
+
+def _on_torchax(request: Request) -> Answer:
+    import torchax_compat
+
+    from tpulint.verify import torchvision_standin
+    from tpulint.verify.on_torchax import Watch
+
+    torchvision_standin.install()
+    watch = Watch()
+    torchax_compat.enable()
+    watch.install(entries=False)
+    answer = _called(_subject(request), "jax", torchax_compat.differentiable)
+    return replace(answer, operations=watch.operations)
+
+
+def _subject(request: Request) -> Subject:
+    module = loading.imported(Path(request.path))
+    subject = loading.subject(module, Path(request.path).name, request.expression, request.inputs)
+    if request.shift:
+        tensors = list(subject.call.parameters()) if subject.is_module else []  # type: ignore[attr-defined]
+        shift([*tensors, *_tensors((subject.arguments, subject.keywords))], request.shift)
+    return subject
+
+
+def _called(subject: Subject, device: str, compiled: Callable[[Any], Any]) -> Answer:
+    """Call the subject on a device, and compute the gradients of a sum of its results."""
+    import torch
+    from torch.utils import _pytree as pytree
+
+    call: Any = subject.call
+    if subject.is_module:
+        call = call.to(device)
+    leaves, tree = pytree.tree_flatten((subject.arguments, subject.keywords))
+    leaves = [one.to(device) if isinstance(one, torch.Tensor) else one for one in leaves]
+    floats = [one for one in leaves if isinstance(one, torch.Tensor) and one.is_floating_point()]
+    for one in floats:
+        one.requires_grad_()
+    arguments, keywords = pytree.tree_unflatten(leaves, tree)
+
+    def compute(call: Any, arguments: Any, keywords: Any) -> Any:
+        results = call(*arguments, **keywords)
+        return _weighted_sum(results), results
+
+    torch.manual_seed(2)  # tpulint: ignore[TPU617]
+    loss, results = compiled(compute)(call, arguments, keywords)
+    parameters = dict(call.named_parameters()) if subject.is_module else {}
+    notes = []
+    if isinstance(loss, torch.Tensor) and loss.requires_grad:
+        loss.backward()
+    else:
+        notes.append("no gradients: no result depends on weights or inputs in a differentiable way")
+    gradients = {name: p.grad for name, p in parameters.items() if p.grad is not None}
+    gradients |= {f"input {i}": one.grad for i, one in enumerate(floats) if one.grad is not None}
+    buffers = dict(call.named_buffers()) if subject.is_module else {}
+    return Answer(subject.is_module, _plain(results), _group(gradients), _group(buffers), notes=tuple(notes))
+
+
+def _weighted_sum(results: Any) -> Any:
+    """The sum of all floating-point results, each number with another weight."""
+    import torch
+
+    total: Any = 0.0
+    for one in _tensors(results):
+        if one.is_floating_point() and one.numel():
+            flat = one.reshape(-1).float()
+            weights = torch.cos(torch.arange(flat.numel(), device=one.device, dtype=torch.float32))
+            total = total + (flat * weights).sum()
+    return total
+
+
+def _tensors(value: Any) -> list[Any]:
+    import torch
+    from torch.utils import _pytree as pytree
+
+    return [leaf for leaf in pytree.tree_leaves(value) if isinstance(leaf, torch.Tensor)]
+
+
+def _plain(results: Any) -> Value:
+    found = observed(results)
+    return found if isinstance(found, Group) else Group("sequence", (("0", found),))
+
+
+def _group(tensors: dict[str, Any]) -> Group:
+    return Group("mapping", tuple((name, observed(tensor)) for name, tensor in tensors.items()))
+
+
+def main(file: str) -> None:
+    """Leave the answer, or what went wrong, in the files that a request names."""
+    request = Request(**json.loads(Path(file).read_text(encoding="utf-8")))
+    try:
+        answer = run(request)
+    except BadTargetError as error:
+        Path(request.failure).write_text(json.dumps({"usage": str(error)}), encoding="utf-8")
+    except BaseException as error:  # the user's code may raise anything
+        Path(request.failure).write_text(json.dumps(described(error, request.root)), encoding="utf-8")
+    else:
+        Path(request.answer).write_bytes(pickle.dumps(answer))
+
+
+if __name__ == "__main__":  # tpulint: ignore[TPU001]
+    from tpulint.proof.workers import module  # so that what is pickled can be read by others
+
+    module.main(sys.argv[1])

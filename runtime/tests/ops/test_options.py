@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import jax
 import pytest
 import torch
 from torch.nn import functional
-from torchax_compat.tensor import compiled_operations
+from torchax_compat.tensor import arrays, compiled_operations
 
 Compare = Callable[..., None]
 EDGES = torch.tensor([-1.5, -0.5, -0.5, 0.0, 0.7, 1.2])
@@ -114,6 +115,30 @@ def test_take_along_dim(compare: Compare) -> None:
     compare(lambda x: torch.take_along_dim(x, x[:1].argsort(2), 2), x)
     compare(lambda x: torch.take_along_dim(x[:1], x.argsort(2), -1), x)
     compare(lambda x: x.take_along_dim(x.argsort(2)), x)
+
+
+@pytest.mark.parametrize("dim", [0, 1, 2, -1])
+def test_gather(dim: int, compare: Compare) -> None:
+    x = torch.randn(2, 3, 4)
+    compare(lambda x: x.gather(dim, x.argsort(dim)), x)
+    compare(lambda x: x.gather(dim, x[:1, :2].argsort(dim)), x)
+    compare(lambda x: x.gather(dim, x[:0].argsort(0)), x)
+
+
+def test_gather_of_a_number_or_at_one(compare: Compare) -> None:
+    compare(lambda x: x.gather(0, torch.zeros_like(x, dtype=torch.int64)), torch.randn(()))
+    compare(lambda x: x.gather(0, x.argmax()), torch.randn(3))
+
+
+def test_the_gradient_of_a_cross_entropy_is_scattered_row_by_row() -> None:
+    labels = torch.tensor([1, 0, 4], device="jax")
+
+    def loss(logits: Any) -> Any:
+        return functional.cross_entropy(arrays.tensor(logits), labels).jax()
+
+    program = str(jax.make_jaxpr(jax.grad(loss))(jax.numpy.ones((3, 5))))
+    assert 1 == program.count("scatter-add")
+    assert "operand_batching_dims=(0,)" in program.partition("scatter-add")[2].partition("]")[0]
 
 
 @pytest.mark.parametrize("name", ["fftfreq", "rfftfreq"])

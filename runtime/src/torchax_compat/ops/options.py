@@ -195,11 +195,25 @@ def _without(shape: Any, dim: Any) -> Any:
     return tuple(sizes)
 
 
+def _gathered(x: Any, dim: int, indices: Any, *, sparse_grad: bool = False) -> Any:  # noqa: ARG001 # torch's
+    """`gather`, whose gradient XLA fuses with what uses it: no array of zeros is scattered to."""
+    if not (x.ndim and indices.ndim):
+        return x.reshape(-1)[indices]
+    sizes = [*indices.shape[:dim], x.shape[dim], *indices.shape[dim:][1:]]
+    part = x[tuple(map(slice, sizes))]  # torch allows fewer indices than elements
+    return jnp.take_along_axis(part, indices, dim, mode="clip")
+
+
 operator(
     _taken_along,
     torch.take_along_dim,
     torch.Tensor.take_along_dim,
     why="PyTorch requires indices of 64 bits, which JAX has not by default.",
+)
+operator(
+    _gathered,
+    _aten.gather,
+    why="The gradient of a cross entropy takes twice the memory of its logits.",
 )
 for _make in (torch.fft.fftfreq, torch.fft.rfftfreq):
     operator(on_host_first(_make), _make, why="torchax lacks options of `torch.fft`.", is_jax_function=False)

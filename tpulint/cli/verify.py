@@ -66,6 +66,13 @@ class _Command(click.Command):
     help="Do not copy files and folders that match these patterns.",
 )
 @click.option(
+    "--no-trace",
+    "traces",
+    flag_value=False,
+    default=True,
+    help="Do not trace the original abstractly, which lists all lines that fail under trace.",
+)
+@click.option(
     "--output-format",
     type=click.Choice(["full", "json"]),
     default="full",

@@ -27,7 +27,7 @@ def chosen(
         table, root = found
         options, listed = read_table(table, root, options)
         targets = targets or listed
-    given = {key: value for key, value in choices.items() if value not in (None, (), False)}
+    given = {key: value for key, value in choices.items() if value is not None and value != ()}
     if "memory" in given:
         given["memory"] = read_size(given["memory"])
     if "exclude" in given:

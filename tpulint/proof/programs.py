@@ -7,10 +7,10 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from tpulint.proof import comparison
+from tpulint.proof import comparison, tracing
 from tpulint.proof.processes import Ended
 from tpulint.proof.project import Project
-from tpulint.proof.results import Failure, State, Verification
+from tpulint.proof.results import Failure, State, Trace, Verification
 from tpulint.proof.session import Session, read_failure
 from tpulint.proof.targets import Target
 from tpulint.proof.workers.program import Request
@@ -23,7 +23,8 @@ def verified(session: Session, target: Target, project: Project, place: Path) ->
     with ThreadPoolExecutor(2) as pool:
         originals = [pool.submit(runs.run, "original", shift) for shift in (0.0, comparison.SHIFT)]
         original, shifted = (future.result() for future in originals)
-    result = Verification(target.name, "program", State.NOT_RUN)
+    trace = runs.trace() if session.options.traces else None
+    result = Verification(target.name, "program", State.NOT_RUN, trace=trace)
     if original.failure or original.ended.death:
         reason = "the original fails on the CPU" if original.failure else original.ended.death
         return replace(result, reason=reason, failure=original.failure)
@@ -80,20 +81,31 @@ class _Programs:
 
     def run(self, side: str, shift: float) -> ProgramRun:
         """Run one side of the program from its working folder."""
-        is_original = side == "original"
-        locate = self.project.in_original if is_original else self.project.in_fixed
-        name = f"{side}{'-shifted' if shift else ''}"
-        record, failure = self.place / f"{name}.record", self.place / f"{name}.failure"
+        where = "reference" if side == "original" else "torchax"
+        request, folder = self._request(where, f"{side}{'-shifted' if shift else ''}", shift)
+        ended = self.session.work("program", request, folder, processes=2 if side == "original" else 1)
+        return ProgramRun(ended, read(Path(request.record)), read_failure(Path(request.failure), side))
+
+    def trace(self) -> Trace:
+        """Run the original for one step, and trace the modules that it calls."""
+        request, folder = self._request("trace", "trace", 0.0)
+        ended = self.session.work("program", replace(request, steps=1), folder, cpu_only=True)
+        return tracing.read(Path(request.answer), Path(request.failure), ended, self.project)
+
+    def _request(self, where: str, name: str, shift: float) -> tuple[Request, Path]:
+        """What a worker is to run, and the folder that it is started in."""
+        is_fixed = where == "torchax"
+        locate = self.project.in_fixed if is_fixed else self.project.in_original
         folder = locate(self.project.working_folder(self.target.file))
         request = Request(
-            where="reference" if is_original else "torchax",
+            where=where,
             path=os.path.relpath(locate(self.target.file), folder),
             arguments=list(self.target.arguments),
-            root=str(self.project.original if is_original else self.project.fixed),
-            record=str(record),
-            failure=str(failure),
+            root=str(self.project.fixed if is_fixed else self.project.original),
+            record=str(self.place / f"{name}.record"),
+            failure=str(self.place / f"{name}.failure"),
             steps=self.session.options.steps,
             shift=shift,
+            answer=str(self.place / f"{name}.answer"),
         )
-        ended = self.session.work("program", request, folder, processes=2 if is_original else 1)
-        return ProgramRun(ended, read(record), read_failure(failure, side))
+        return request, folder

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 
-from tpulint.proof.results import Compared, Failure, Report, State, Verification
+from tpulint.proof.results import Compared, Failure, LineState, Report, State, Trace, Verification
 from tpulint.report.paint import Paint
 
 _WIDTH = 14
@@ -35,6 +36,8 @@ def _block(one: Verification, device: str, paint: Paint) -> Iterator[str]:
         yield f"  {_row(row, paint)}"
     if one.failure:
         yield from _failure(one.failure, paint)
+    if one.trace:
+        yield from _trace(one.trace, paint)
     for note in one.notes:
         yield f"  {paint.dim(f'note: {note}')}"
 
@@ -46,6 +49,22 @@ def _row(row: Compared, paint: Paint) -> str:
         numbers = f"  difference {row.difference:.1e}, drift {row.drift:.1e}"
     detail = f"  ({row.detail})" if row.detail else ""
     return f"{row.what:{_WIDTH}} {_painted(row.state, paint):8} {counted:>6}{numbers}{paint.dim(detail)}"
+
+
+def _trace(trace: Trace, paint: Paint) -> Iterator[str]:
+    counts = Counter(line.state for line in trace.lines)
+    words = ", ".join(f"{counts[state]} {state}" for state in LineState if counts[state])
+    if trace.state == "not run":
+        yield f"  abstract trace of the original: {paint.warn('not run')}: {trace.reason}"
+        return
+    yield f"  abstract trace of the original: {words or 'no line fails, and `check` reports none'}"
+    for line in trace.lines:
+        styles = {LineState.CONFIRMED: paint.bad, LineState.MISSED: paint.warn}
+        state = styles.get(line.state, paint.dim)(f"{line.state!s:11}")
+        what = f"{line.hazard}: {line.message}" if line.hazard else line.message
+        yield f"    {state} {paint.bold(f'{line.path}:{line.line}')} {line.code or '-'} {what}"
+    if trace.state == "stopped":
+        yield f"    the trace stopped: {trace.reason}"
 
 
 def _failure(failure: Failure, paint: Paint) -> Iterator[str]:

@@ -10,7 +10,7 @@ from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
 
-from tpulint.proof import modules, programs
+from tpulint.proof import modules, programs, tracing
 from tpulint.proof.project import copied, root_of
 from tpulint.proof.results import Report, Verification
 from tpulint.proof.session import Session
@@ -66,7 +66,10 @@ def _of_project(session: Session, root: Path, targets: Iterable[Target]) -> Iter
             for target in modules_of_project:
                 for one in modules.expanded(session, target, project, place):
                     start = time.monotonic()
-                    yield _finished(modules.verified(session, one, project, place), project.fixes, start)
+                    result = modules.verified(session, one, project, place)
+                    if session.options.traces:
+                        result = replace(result, trace=tracing.of_module(session, one, project, place))
+                    yield _finished(result, project.fixes, start)
 
 
 def _finished(result: Verification, fixes: int, start: float) -> Verification:

@@ -23,7 +23,8 @@ class Request:
     """What to run, how far, and where to leave what comes of it."""
 
     where: str
-    """`reference`: on plain CPU torch, with CUDA emulated; `torchax`: as it is."""
+    """`reference`: on plain CPU torch, with CUDA emulated; `trace`: in the same way, before each module that
+    it called is traced abstractly; `torchax`: as it is."""
     path: str
     arguments: list[str]
     root: str
@@ -32,6 +33,8 @@ class Request:
     failure: str
     steps: int
     shift: float = 0.0
+    answer: str = ""
+    """The file for what a trace finds."""
 
 
 def run(request: Request) -> None:
@@ -44,6 +47,8 @@ def run(request: Request) -> None:
             from tpulint.verify import reference
 
             reference.run_script(Path(request.record), request.path, request.arguments, extent=extent)
+        elif request.where == "trace":
+            _trace(request, extent)
         else:
             from tpulint.verify import on_torchax
 
@@ -53,6 +58,43 @@ def run(request: Request) -> None:
     except BaseException as error:
         Path(request.failure).write_text(json.dumps(described(error, request.root)), encoding="utf-8")
         raise
+
+
+def _trace(request: Request, extent: Extent) -> None:
+    """Run the program, and then trace the modules that it called."""
+    import torch
+
+    from tpulint.proof.workers.loading import Subject
+    from tpulint.proof.workers.tracing import traced
+    from tpulint.verify import reference
+
+    call = torch.nn.Module.__call__
+    subjects: dict[int, tuple[Subject, bool]] = {}
+    depth = 0
+
+    @functools.wraps(call)
+    def called(module: Any, *args: Any, **kwargs: Any) -> Any:
+        nonlocal depth
+        if not depth:
+            subjects.setdefault(id(module), (Subject(module, args, kwargs), module.training))
+        depth += 1
+        try:
+            return call(module, *args, **kwargs)
+        finally:
+            depth -= 1
+
+    torch.nn.Module.__call__ = called
+    try:
+        reference.run_script(Path(request.record), request.path, request.arguments, extent=extent)
+    except SystemExit:  # the program's own end, or that of its steps
+        pass
+    finally:
+        torch.nn.Module.__call__ = call
+    for subject, is_training in subjects.values():
+        subject.call.train(is_training)  # type: ignore[attr-defined]
+    if subjects:
+        found = traced([subject for subject, _ in subjects.values()], request.root)
+        Path(request.answer).write_text(json.dumps(found), encoding="utf-8")
 
 
 def repeat_random_numbers() -> None:

@@ -16,7 +16,7 @@ from typing import Any
 from tpulint.proof.workers import loading
 from tpulint.proof.workers.failures import described
 from tpulint.proof.workers.loading import BadTargetError, Subject
-from tpulint.proof.workers.program import repeat_random_numbers
+from tpulint.proof.workers.seeds import repeat_random_numbers
 from tpulint.verify.observe import observed
 from tpulint.verify.steps import shift
 from tpulint.verify.values import Group, Value

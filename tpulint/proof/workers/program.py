@@ -8,13 +8,13 @@ from __future__ import annotations
 import functools
 import json
 import os
-import random
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from tpulint.proof.workers.failures import described
+from tpulint.proof.workers.seeds import repeat_random_numbers
 from tpulint.verify.steps import Extent
 
 
@@ -95,27 +95,6 @@ def _trace(request: Request, extent: Extent) -> None:
     if subjects:
         found = traced([subject for subject, _ in subjects.values()], request.root)
         Path(request.answer).write_text(json.dumps(found), encoding="utf-8")
-
-
-def repeat_random_numbers() -> None:
-    """Let all generators begin with the same seed where a program sets none."""
-    import numpy as np
-    import torch
-
-    random.seed(0)
-    np.random.seed(0)
-    torch.manual_seed(0)  # tpulint: ignore[TPU617]
-    for owner, name in ((random, "seed"), (np.random, "seed"), (np.random, "default_rng")):
-        setattr(owner, name, _seeded(getattr(owner, name)))
-    torch.seed = functools.partial(torch.manual_seed, 0)
-
-
-def _seeded(function: Any) -> Any:
-    @functools.wraps(function)
-    def seeded(seed: Any = None, *args: Any, **kwargs: Any) -> Any:
-        return function(0 if seed is None else seed, *args, **kwargs)
-
-    return seeded
 
 
 if __name__ == "__main__":  # tpulint: ignore[TPU001]

@@ -26,7 +26,7 @@ from tpulint.proof.workers.hazards import (
     user_frame,
 )
 from tpulint.proof.workers.loading import BadTargetError, Subject
-from tpulint.proof.workers.program import repeat_random_numbers
+from tpulint.proof.workers.seeds import repeat_random_numbers
 
 
 @dataclass(frozen=True, slots=True)

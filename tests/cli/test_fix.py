@@ -30,9 +30,11 @@ def test_fixed_and_remaining_findings_are_printed(
     second = "b.py: 1 × TPU301 item-in-traced-code"
     assert outcome.out.startswith(f"Fixed 5 findings in 2 files:\n  {first}\n  {second}\n")
     assert "a.py:1:1: TPU301" in outcome.out
-    *_, summary, following = outcome.out.splitlines()
+    *_, summary, title, following, last = outcome.out.splitlines()
     assert summary.endswith("1 fixable with `tpulint fix --unsafe-fixes`")
-    assert following.startswith("Next: read the unsafe fixes with `tpulint fix --unsafe-fixes --diff`")
+    assert "Next:" == title
+    assert following.startswith("  - read the unsafe fixes with `tpulint fix --unsafe-fixes --diff`")
+    assert "  - run the program, and compare its results with those of the original program" == last
     assert [True, True] == [change.written for change in engine.changes]
     assert {
         "jobs": None,

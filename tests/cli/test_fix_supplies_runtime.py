@@ -30,7 +30,7 @@ def test_dependency_is_declared_above_the_program_and_reported(
     assert (folder / "requirements.txt").read_text() == "torch\ntorchax-compat>=0.1\n"
     out = capsys.readouterr().out
     assert "Added torchax-compat>=0.1 to requirements.txt\n" in out
-    assert "Next: `pip install torchax-compat`; run the program" in out
+    assert "'jax[tpu]==0.10.2' torchax-compat\n  - run `python scripts/main.py`, which uses one chip\n" in out
 
 
 def test_diff_shows_the_dependency_and_changes_nothing(

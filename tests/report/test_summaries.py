@@ -86,34 +86,6 @@ def test_what_was_fixed_is_counted_by_file_and_rule() -> None:
     assert expected == statistics.applied({"a.py": {"TPU101": 1, "TPU301": 2}}, names, [], [], PLAIN)
 
 
-def test_a_file_that_is_not_analyzed_is_no_finding_to_explain(make: Make) -> None:
-    assert "" == statistics.next_steps([make(code="TPU000")], changed=False, unsafe_applied=True)
-
-
-@pytest.mark.parametrize(
-    ("fixes", "changed", "unsafe", "expected"),
-    [
-        ([], False, False, ""),
-        ([SAFE], False, True, ""),
-        ([None], False, True, "change the other findings by hand (`tpulint explain TPU301` says how)"),
-        ([DISPLAY], False, True, "change the other findings by hand (`tpulint explain TPU301` says how)"),
-        (
-            [UNSAFE],
-            False,
-            False,
-            "read the unsafe fixes with `tpulint fix --unsafe-fixes --diff`, and apply them",
-        ),
-        ([], True, True, "run the program, and compare its results with those of the original program"),
-    ],
-)
-def test_the_next_steps(
-    make: Make, fixes: list[Applicability | None], changed: bool, unsafe: bool, expected: str
-) -> None:
-    findings = [make(fix=fix) for fix in fixes]
-    line = f"Next: {expected}\n" if expected else ""
-    assert line == statistics.next_steps(findings, changed=changed, unsafe_applied=unsafe)
-
-
 @pytest.mark.parametrize(
     ("before", "after"),
     [

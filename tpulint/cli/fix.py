@@ -71,7 +71,7 @@ def fix(
     if not given:
         return finish(errors, CLEAN)
     from tpulint.engine.fix import fix as fixed
-    from tpulint.engine.supply import declarations_for, newly_importing, vendoring_folder
+    from tpulint.engine.supply import declarations_for, newly_entering, newly_importing, vendoring_folder
     from tpulint.report.formats import has_edits, is_text, render
     from tpulint.report.paint import paint_for
 
@@ -123,7 +123,8 @@ def fix(
     summary = not quiet and is_text(output_format)
     if summary:
         from tpulint.registry import rules
-        from tpulint.report.statistics import applied, next_steps
+        from tpulint.report import next_steps
+        from tpulint.report.statistics import applied
 
         names = {rule.code: rule.name for rule in rules()}
         extended = [change.path for change in declared]
@@ -136,11 +137,12 @@ def fix(
     write(render(result.remaining, errors, output_format, paint, edits=edits, summary=summary), stream)
     if summary:
         write(
-            next_steps(
+            next_steps.render(
                 result.remaining,
                 changed=bool(result.changes),
                 unsafe_applied=unsafe_fixes,
-                installs=bool(importing) and not vendor,
+                programs=[] if given.stdin else newly_entering(result.changes),
+                vendored=vendor,
             ),
             stream,
         )

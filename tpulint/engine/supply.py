@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tpulint.engine.change import Change
-from tpulint.knowledge.runtime import PACKAGE
+from tpulint.knowledge.runtime import ENABLE, ONE_RANK_PER_DEVICE, PACKAGE
 from tpulint.runtime import dependencies
 from tpulint.runtime.folders import folders_above, repository
 
@@ -19,6 +19,18 @@ _IMPORT = re.compile(rf"^[ \t]*(import|from)[ \t]+{PACKAGE}\b", re.MULTILINE)
 def newly_importing(changes: Sequence[Change]) -> list[Path]:
     """The changed files that import the runtime, and did not before."""
     return [Path(one.path) for one in changes if _imports(one.after) and not _imports(one.before)]
+
+
+def newly_entering(changes: Sequence[Change]) -> list[tuple[Path, bool]]:
+    """The changed programs that enter the torchax environment, and did not before.
+
+    Each comes with whether it makes all devices of a host ranks.
+    """
+    return [
+        (Path(one.path), ONE_RANK_PER_DEVICE.rpartition(".")[2] in one.after)
+        for one in changes
+        if f"{ENABLE}()" in one.after and f"{ENABLE}()" not in one.before
+    ]
 
 
 def _imports(text: str) -> bool:

@@ -6,12 +6,10 @@ import json
 from collections.abc import Mapping, Sequence
 
 from tpulint.finding import Applicability, Finding, Severity
-from tpulint.knowledge.runtime import DISTRIBUTION, REQUIREMENT
+from tpulint.knowledge.runtime import REQUIREMENT
 from tpulint.report.paint import Paint
 from tpulint.report.paths import shown
-from tpulint.settings import UNANALYZED
 
-_SHOWN = Applicability.DISPLAY
 _COLUMNS = ("count", *Applicability, *Severity)
 _WHY_NOT_ANALYZED = {
     "TPU000": "with a syntax error",
@@ -153,26 +151,3 @@ def applied(
 def _rules(counts: Mapping[str, int], names: Mapping[str, str], paint: Paint) -> str:
     order = sorted(counts, key=lambda code: (-counts[code], code))
     return ", ".join(f"{counts[code]} × {paint.code(code)} {names.get(code, '')}".rstrip() for code in order)
-
-
-def next_steps(
-    findings: Sequence[Finding], *, changed: bool, unsafe_applied: bool, installs: bool = False
-) -> str:
-    """What to do after `fix`, in one line; nothing if it changed nothing and nothing is left.
-
-    `findings` are those that are left, `changed` says whether any file was fixed, and
-    `installs` whether a program imports the runtime now.
-    """
-    steps: list[str] = []
-    _, unsafe = by_safety(findings)
-    if unsafe and not unsafe_applied:
-        steps.append("read the unsafe fixes with `tpulint fix --unsafe-fixes --diff`, and apply them")
-    unfixed = (one for one in findings if one.fix is None or one.fix.applicability is _SHOWN)
-    by_hand = sorted({one.code for one in unfixed} - UNANALYZED)
-    if by_hand:
-        steps.append(f"change the other findings by hand (`tpulint explain {by_hand[0]}` says how)")
-    if installs:
-        steps.append(f"`pip install {DISTRIBUTION}`")
-    if changed:
-        steps.append("run the program, and compare its results with those of the original program")
-    return f"Next: {'; '.join(steps)}\n" if steps else ""

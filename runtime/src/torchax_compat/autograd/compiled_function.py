@@ -28,7 +28,7 @@ from ..jit import (
     trace,
 )
 from ..ranks import local_tensor
-from ..tensor import arrays, lazy_modules
+from ..tensor import arrays, lazy_modules, placements
 from . import answered_calls, frozen_parameters, higher_order, recording, repeated_calls, specialization
 
 
@@ -51,6 +51,7 @@ class CompiledFunction:
 
     def __call__(self, *plain_args: Any, **plain_kwargs: Any) -> Any:
         """Call the function: the compiled version for these arguments, which is made if there is none."""
+        placements.restore()
         repeated = self.repeated.version(plain_args, plain_kwargs)
         if repeated is not None:
             version, given = repeated

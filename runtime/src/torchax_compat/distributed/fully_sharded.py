@@ -1,9 +1,9 @@
 """`FullyShardedDataParallel` and `fully_shard`, where each device is a rank: parameters are sharded by size.
 
-A large parameter is sharded over the mesh along its longest dimension that the number of devices divides.
+A large parameter is sharded over the devices of all processes, along its longest dimension that their number
+divides.
 Its gradient and its optimizer state follow.
 JAX gathers parameters where a function uses them.
-On several processes, each has all parameters, sharded over its own devices.
 The gradients are averages over the ranks, as those of `DistributedDataParallel`.
 """
 
@@ -15,14 +15,15 @@ import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import jax
 import torch
 from torch import distributed
 from torchax.tensor import Tensor
 
 from .. import ranks
+from ..adapters.torch_internals import pytree
 from ..patches import application
-from ..tensor import arrays, module_to, sharding
+from ..ranks import between_processes
+from ..tensor import arrays, module_to, placements, sharding
 from . import synchronization
 
 _PREFIX = "_fsdp_wrapped_module."
@@ -31,17 +32,24 @@ FEWEST_ELEMENTS = 1 << 12
 
 
 def shard(module: torch.nn.Module) -> None:
-    """Move a module to the device, and shard its large parameters over the mesh."""
+    """Move a module to the device, and shard its large parameters over the devices of all processes."""
     ranks.report_once(
-        f"parameters with at least {FEWEST_ELEMENTS} elements are sharded over {ranks.AXIS}={ranks.count()}, "
+        f"parameters with at least {FEWEST_ELEMENTS} elements are sharded over {ranks.AXIS}={ranks.world()}, "
         "along their longest dimension that the number of devices divides"
     )
-    module.to("jax")
-    synchronization.synchronize(module, sends_buffers=False)
+    if all(not one.is_meta for one in module.parameters()):
+        module.to("jax")
+        synchronization.synchronize(module, sends_buffers=False)
     for parameter in module.parameters():
-        if isinstance(parameter, Tensor):
-            array = parameter.jax()
-            arrays.put(parameter, jax.device_put(array, sharding.by_size(array.shape, FEWEST_ELEMENTS)))
+        if placements.of(parameter) is None:
+            placements.keep(parameter, _sharding(tuple(parameter.shape)))
+
+
+def _sharding(shape: tuple[int, ...]) -> Any:
+    dimension = sharding.longest_dimension(shape, ranks.world(), FEWEST_ELEMENTS)
+    if ranks.processes() > 1:
+        return between_processes.sharded(dimension)
+    return sharding.along(dimension)
 
 
 def _as_declared(options: dict[str, Any], name: str) -> None:
@@ -52,6 +60,24 @@ def _as_declared(options: dict[str, Any], name: str) -> None:
             "`torch.autocast`",
             stacklevel=4,
         )
+
+
+def _with_whole_tensors(_module: Any, state: dict[str, Any], prefix: str, _metadata: Any) -> None:
+    """Replace tensors that are sharded over several processes by whole ones; all processes have to call it."""
+    own = {name: value for name, value in state.items() if name.startswith(prefix)}
+    state.update(zip(own, _whole(list(own.values())), strict=True))
+
+
+def _whole(tensors: list[Any]) -> list[Any]:
+    """Tensors with all elements on this process, in place of those that are sharded over several."""
+    shared = {
+        i: arrays.array_of(one)
+        for i, one in enumerate(tensors)
+        if isinstance(one, Tensor) and between_processes.is_shared(arrays.array_of(one))
+    }
+    values = between_processes.gathered_parts(list(shared.values()))
+    whole = dict(zip(shared, map(arrays.tensor, values), strict=True))
+    return [whole.get(i, one) for i, one in enumerate(tensors)]
 
 
 def _without_prefix(_module: Any, state: dict[str, Any], prefix: str, _metadata: Any) -> None:
@@ -70,6 +96,7 @@ def _wraps(self: Any, module: torch.nn.Module, *_args: Any, **options: Any) -> N
     shard(module)
     self._fsdp_wrapped_module = module
     self.register_state_dict_post_hook(_without_prefix)
+    self.register_state_dict_post_hook(_with_whole_tensors)
     self.register_load_state_dict_pre_hook(_with_prefix)
 
 
@@ -93,7 +120,13 @@ def _within(*_args: Any, **_options: Any) -> Iterator[None]:
 
 
 def _optimizer_state(_model: Any, optimizer: Any, *_args: Any, **_options: Any) -> Any:
-    return optimizer.state_dict()
+    """The state of an optimizer; later steps do not change it."""
+    leaves, tree = pytree.tree_flatten(optimizer.state_dict())
+    return pytree.tree_unflatten(list(map(_copy, leaves, _whole(leaves))), tree)
+
+
+def _copy(before: Any, whole: Any) -> Any:
+    return whole.clone() if whole is before and isinstance(whole, torch.Tensor) else whole
 
 
 def _optimizer_state_to_load(_model: Any, _optimizer: Any, state: Any, *_args: Any, **_options: Any) -> Any:
@@ -114,6 +147,7 @@ def _sharded(module: Any, **options: Any) -> Any:
         if not hasattr(one, "set_requires_gradient_sync"):
             kind: Any = type(one)
             one.__class__ = _sharded_class(kind)
+            one.register_state_dict_post_hook(_with_whole_tensors)
     return module
 
 
@@ -157,7 +191,12 @@ def _replace() -> Callable[[], None]:
     kind = fsdp.FullyShardedDataParallel
     methods = [(kind, name, value) for name, value in _METHODS.items()]
     undone = application.replace([*methods, (fsdp, "fully_shard", _sharded)])
-    return functools.partial(application.restore, undone)
+
+    def end() -> None:
+        application.restore(undone)
+        placements.forget()
+
+    return end
 
 
 ranks.STARTS.append(_replace)

@@ -43,8 +43,9 @@ def synchronize(module: torch.nn.Module, *, sends_buffers: bool, may_be_unused: 
     """
     if ranks.processes() == 1:
         return
+    tensors = [*module.parameters(), *module.buffers()]
     with torch.no_grad():
-        _take_from_first([*module.parameters(), *module.buffers()])
+        _take_from_first([one for one in tensors if not between_processes.is_shared(_array(one))])
     _modules[module] = _Kept(sends_buffers=sends_buffers, may_be_unused=may_be_unused)
 
 
@@ -76,8 +77,8 @@ def _reached(outputs: Any) -> list[torch.nn.Parameter]:
     return list(found.values())
 
 
-def _array(gradient: torch.Tensor | None) -> Any:
-    return arrays.array_of(gradient) if isinstance(gradient, Tensor) else None
+def _array(tensor: torch.Tensor | None) -> Any:
+    return arrays.array_of(tensor) if isinstance(tensor, Tensor) else None
 
 
 def _average(learned: list[torch.nn.Parameter]) -> None:
@@ -92,6 +93,7 @@ def _average(learned: list[torch.nn.Parameter]) -> None:
         elif _modules[module].may_be_unused:
             reached |= {id(one): one for one in _used(own)}
     gradients = [one.grad for one in reached.values() if isinstance(one.grad, Tensor)]
+    gradients = [one for one in gradients if not between_processes.is_shared(_array(one))]
     values = between_processes.averaged(list(map(_array, gradients)))
     for gradient, value in zip(gradients, values, strict=True):
         arrays.put(gradient, value)

@@ -17,7 +17,7 @@ from torchax.tensor import Tensor
 
 from ..autograd import deferred_step
 from ..jit import compiler_settings, contents, trace
-from ..tensor import array_groups, arrays, deferral
+from ..tensor import array_groups, arrays, deferral, placements
 from . import step_counts
 
 #: Optimizers that give the same results compiled: `RAdam` subtracts large numbers, others compare steps.
@@ -156,6 +156,9 @@ class _Held:
         self.ids = tuple(map(id, parameters))
         self.entries = [optimizer.state.get(p) for p in parameters]
         self.is_first = None in self.entries
+        for p, entry in zip(parameters, self.entries, strict=True):
+            for value in (entry or {}).values():  # loaded from a checkpoint
+                placements.follow(p, value)
         self._read = contents.Contents()
         self._read.values(optimizer.state)
         for entry in self.entries:

@@ -135,6 +135,8 @@ def whole(value: Any, *, are_of_ranks: bool) -> Any:
         value: an array of this process.
         are_of_ranks: whether its first dimension has the ranks of this process, and then those of all.
     """
+    if is_shared(value):
+        return value
     if not are_of_ranks:
         value = _on_own_devices(jax.numpy.asarray(value))
         return _joined(value, NamedSharding(_mesh(), value.sharding.spec))
@@ -142,6 +144,24 @@ def whole(value: Any, *, are_of_ranks: bool) -> Any:
     parts = [part.data for part in value.addressable_shards]
     shape = (ranks.processes() * value.shape[0], *value.shape[1:])
     return jax.make_array_from_single_device_arrays(shape, of_all_ranks(), parts)
+
+
+def is_shared(value: Any) -> bool:
+    """Whether an array is on the devices of all processes, as sharded parameters are."""
+    return isinstance(value, jax.Array) and not value.is_fully_addressable
+
+
+def gathered_parts(values: Sequence[Any]) -> list[Any]:
+    """Arrays of this process with all elements of arrays that are sharded over all processes."""
+    if not values:
+        return []
+    program = _gathering(len(values))
+    return [own(one, are_of_ranks=False) for one in wait_on_cpu(program(wait_on_cpu(list(values))))]
+
+
+@functools.cache
+def _gathering(count: int) -> Any:
+    return jax.jit(lambda values: values, out_shardings=[same_on_all()] * count)
 
 
 def own(value: Any, *, are_of_ranks: bool) -> Any:
@@ -161,6 +181,13 @@ def of_all_ranks() -> Any:
 def same_on_all(spec: Any = None) -> Any:
     """The sharding of an array that all processes have, on their devices as by a partition spec."""
     return NamedSharding(_mesh(), spec or PartitionSpec())
+
+
+def sharded(dimension: int | None) -> Any:
+    """The sharding of an array over the devices of all processes, along a dimension; None to replicate it."""
+    if dimension is None:
+        return same_on_all()
+    return same_on_all(PartitionSpec(*(None,) * dimension, (_AXIS, ranks.AXIS)))
 
 
 def wait_on_cpu(values: Any) -> Any:
@@ -210,6 +237,7 @@ def _start() -> Any:
 def _forget() -> None:
     _mesh.cache_clear()
     _program.cache_clear()
+    _gathering.cache_clear()
 
 
 ranks.STARTS.append(_start)

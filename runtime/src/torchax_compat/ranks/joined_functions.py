@@ -33,11 +33,13 @@ class Forward:
         self._function, self.learned, self._fixed = function, learned, fixed
         self._compiled = jax.jit(self._run)
         self.specs: list[Any] = []
+        self.are_shared: list[bool] = []
 
     def __call__(self, learned: Any, fixed: Any, *others: Any) -> Any:
         """The forward pass, for arrays of this process."""
         whole_learned = _whole(learned, self.learned)
         self.specs = [one.sharding.spec for one in whole_learned]
+        self.are_shared = list(map(between_processes.is_shared, learned))
         given = (whole_learned, _whole(fixed, self._fixed), *jax.tree.map(_same, others))
         outputs, pullback, (rest, *left) = between_processes.wait_on_cpu(
             self._compiled(*between_processes.wait_on_cpu(given))
@@ -69,10 +71,11 @@ class Backward:
         )
         between_processes.wait_on_cpu((pullback, given))
         found = self._compiled(pullback, given, shapes, tuple(reached), tuple(forward.specs))
-        are_of_ranks = [one for one, is_reached in zip(forward.learned, reached, strict=True) if is_reached]
+        kinds_of_inputs = zip(forward.learned, forward.are_shared, strict=True)
+        wanted = [one for one, is_reached in zip(kinds_of_inputs, reached, strict=True) if is_reached]
         return [
-            between_processes.own(value, are_of_ranks=one)
-            for value, one in zip(between_processes.wait_on_cpu(found), are_of_ranks, strict=True)
+            value if is_shared else between_processes.own(value, are_of_ranks=are_of_ranks)
+            for value, (are_of_ranks, is_shared) in zip(between_processes.wait_on_cpu(found), wanted, strict=True)
         ]
 
     def _run(self, pullback: Any, gradients: Any, kinds: Any, reached: Any, specs: Any) -> Any:

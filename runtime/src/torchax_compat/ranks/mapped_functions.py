@@ -21,7 +21,7 @@ from ..autograd.compiled_function import CompiledFunction
 from ..autograd.specialization import Specialization
 from ..jit import reachable_modules, recompilations, trace
 from ..tensor import arrays
-from . import joined_functions, local_tensor
+from . import between_processes, joined_functions, local_tensor
 from .local_tensor import LocalTensor
 
 _call = torch.nn.Module.__call__
@@ -71,7 +71,8 @@ class _Mapped(Specialization):
     """A specialization whose inputs and results have a dimension for the ranks in front.
 
     The ranks are those of this process, so that processes may call functions that others do not call.
-    A function with collectives is joined: one program computes it for the ranks of all processes.
+    A function with collectives, or with parameters that are sharded over all processes, is joined: one program
+    computes it for the ranks of all processes.
     """
 
     is_joined = False
@@ -85,6 +86,8 @@ class _Mapped(Specialization):
         super().__init__(owner, leaves, pytree.tree_structure(plain), *others)
         leaves_of_ranks = [one.whole for one in marked if _is_of_ranks(one)]
         self.mapped = {self.places[leaf] for leaf in leaves_of_ranks if leaf in self.places}
+        if any(between_processes.is_shared(arrays.array_of(one)) for one in self.parameters):
+            self._join()
 
     def __call__(self, given: Any, is_compiled: bool) -> Any:
         """Call the function for some tensors; it cannot run call by call."""

@@ -87,6 +87,8 @@ def is_for_host(func: Any, shapes: Any, leaves: Any) -> bool:
             return False
     if not is_pure or not 0 < count <= few_numbers():
         return False
+    if any(type(leaf) is _ARRAY and not leaf.is_fully_addressable for leaf in leaves):
+        return False  # it is sharded over several processes
     # While answers are recorded, the number of elements is one of them.
     return not concrete_values.is_active() if _sized[func] else keeps_changing(func, shapes)
 

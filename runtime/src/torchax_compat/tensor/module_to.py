@@ -23,7 +23,7 @@ from torchax.view import View
 from ..adapters.torch_internals import DisableTorchFunction, apply_to_module
 from ..adapters.torchax_internals import to_copy
 from ..patches.declarations import TORCH, TORCHAX, patch
-from . import arrays, lazy_modules
+from . import arrays, lazy_modules, placements
 
 _optimizers: weakref.WeakSet[torch.optim.Optimizer] = weakref.WeakSet()
 #: The new parameter for each old one.
@@ -121,6 +121,7 @@ def _moved_with_others(module: torch.nn.Module, *args: Any, **kwargs: Any) -> An
     anew = {p: new for p, new in anew.items() if new is not None and new is not p}
     for p, new in anew.items():
         _became[p] = new
+        placements.pass_on(p, new)
     for optimizer in _optimizers if anew else ():
         for group in optimizer.param_groups:
             group["params"][:] = [anew.get(p, p) for p in group["params"]]

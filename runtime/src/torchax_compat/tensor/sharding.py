@@ -42,18 +42,25 @@ def replicated() -> Any:
     return NamedSharding(mesh(), PartitionSpec())
 
 
-def by_size(shape: tuple[int, ...], fewest: int) -> Any:
-    """The sharding of a parameter: along its longest dimension that the number of devices divides.
+def longest_dimension(shape: tuple[int, ...], count: int, fewest: int) -> int | None:
+    """The longest dimension of a parameter that a number of devices divides, by which it is sharded.
 
     Args:
         shape: its shape.
+        count: the number of devices.
         fewest: the number of elements from which on it is sharded.
     """
-    lengths = [length if length % mesh().size == 0 else 0 for length in shape]
+    lengths = [length if length % count == 0 else 0 for length in shape]
     if math.prod(shape) < fewest or not any(lengths):
+        return None
+    return lengths.index(max(lengths))
+
+
+def along(dimension: int | None) -> Any:
+    """The sharding of an array along one of its dimensions; None to replicate it."""
+    if dimension is None:
         return replicated()
-    longest = lengths.index(max(lengths))
-    return NamedSharding(mesh(), PartitionSpec(*(None,) * longest, "data"))
+    return NamedSharding(mesh(), PartitionSpec(*(None,) * dimension, "data"))
 
 
 def on_all_devices(array: Any) -> Any:

@@ -56,6 +56,8 @@ WAYS = {
     ),
     "env": Started("distributed_env", "main.py", ()),
     "metrics": Started("distributed_metrics", "main.py", ()),
+    "fsdp": Started("distributed_fsdp", "main.py", ()),
+    "plan": Started("distributed_plan", "main.py", ("--tp=2",)),
     "nodes": Started("distributed_nodes", "main.py", ("--nodes={processes}", "--node={process}")),
 }
 
@@ -150,7 +152,7 @@ def test_fixed_program_on_devices_prints_what_rank_0_of_processes_prints(
     assert len(expected[0].splitlines()) >= 5
 
 
-@pytest.mark.parametrize("name", ["torchrun", "env", "metrics", "nodes"])
+@pytest.mark.parametrize("name", ["torchrun", "env", "metrics", "fsdp", "plan", "nodes"])
 def test_fixed_program_on_two_hosts_prints_what_the_first_ranks_of_hosts_print(
     name: str, tmp_path: Path
 ) -> None:

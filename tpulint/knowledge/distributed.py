@@ -85,7 +85,7 @@ SPAWNED = ("fn", "args", "nprocs")
 #: Functions that lay a mesh over processes, one for each device.
 MESHES = frozenset(
     f"torch.distributed.{part}{name}"
-    for part in ("", "device_mesh.")
+    for part in ("", "device_mesh.", "tensor.", "tensor.device_mesh.", "_tensor.", "_tensor.device_mesh.")
     for name in ("init_device_mesh", "DeviceMesh")
 )
 
@@ -119,14 +119,21 @@ SHARDED_IN_PLACE = frozenset(
     {"torch.distributed.fsdp.fully_shard", "torch.distributed._composable.fsdp.fully_shard"}
 )
 
-#: What communicates between some of the processes, or lays out a model over them by hand: programs that use
-#: it need processes that differ, which the devices of one process cannot stand for.
-ADDRESSING = MESHES | frozenset(
+#: What shards parameters over the processes, so that a program needs all devices.
+SHARDING = (
+    SHARDED_IN_PLACE
+    | frozenset(name for name in WRAPPERS if name.endswith(".FullyShardedDataParallel"))
+    | {f"torch.distributed.tensor.parallel.{part}parallelize_module" for part in ("", "api.")}
+)
+
+#: What communicates between some of the processes by hand: programs that use it need processes that differ,
+#: which the devices of one process cannot stand for.
+ADDRESSING = frozenset(
     f"torch.distributed.{name}"
     for name in (
         *("new_group", "new_subgroups", "new_subgroups_by_enumeration", "send", "recv", "isend", "irecv"),
         *("batch_isend_irecv", "P2POp", "send_object_list", "recv_object_list"),
-        *("rpc.init_rpc", "monitored_barrier", "tensor.parallel.parallelize_module"),
+        *("rpc.init_rpc", "monitored_barrier", "pipelining.pipeline", "pipelining.PipelineStage"),
     )
 )
 

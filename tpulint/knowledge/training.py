@@ -61,6 +61,8 @@ MODULE_UPKEEP = frozenset(
         ),
         *HOOKS,
         *("add_module", "share_memory", "compile"),
+        *("unshard", "reshard", "set_modules_to_forward_prefetch", "set_modules_to_backward_prefetch"),
+        *("set_requires_gradient_sync", "set_requires_all_reduce", "set_is_last_backward"),
         *(
             "save_pretrained",
             "from_pretrained",

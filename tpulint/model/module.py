@@ -10,6 +10,7 @@ from tpulint.model.processes.groups import (
     divides_samples,
     groups,
     ranks_devices,
+    shards_parameters,
     splits_batches,
 )
 from tpulint.model.project.facts import ModuleFacts
@@ -47,6 +48,7 @@ class Module(Inference):
             savers=savers(self),
             groups=groups(self),
             divides_samples=divides_samples(self),
+            shards_parameters=shards_parameters(self),
             addresses_processes=addresses_processes(self),
             ranks_devices=ranks_devices(self),
             splits_batches=splits_batches(self),

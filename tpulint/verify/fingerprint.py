@@ -12,7 +12,8 @@ def fingerprint(data: Any) -> str:
     import torch
 
     if isinstance(data, torch.Tensor):
-        plain = data.detach().cpu()
+        own = data.to_local() if hasattr(data, "to_local") else data  # the part of this rank, of a `DTensor`
+        plain = own.detach().cpu()
         plain = plain if plain.layout is torch.strided else plain.to_dense()
         plain = plain.clone(memory_format=torch.contiguous_format)  # one element may have any stride
         described = (

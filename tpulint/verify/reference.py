@@ -362,6 +362,8 @@ def _spread_over_the_cpu() -> None:
     meshes.DeviceMesh.__init__ = _with_cpu_argument(meshes.DeviceMesh.__init__, "device_type", 1)
     dist.init_device_mesh = _with_cpu_argument(meshes.init_device_mesh, "device_type", 0)
     meshes.init_device_mesh, meshes.init_process_group = dist.init_device_mesh, started
+    # `fully_shard` asks it for the device of its mesh.
+    torch._C._get_accelerator = lambda *_: torch.device("cpu")  # noqa: SLF001
     # One process has no others to share its statistics with, and torch has the layer for GPUs alone.
     torch.nn.SyncBatchNorm.convert_sync_batchnorm = staticmethod(lambda module, *_: module)
     torch.nn.parallel.DistributedDataParallel.__init__ = wrapped

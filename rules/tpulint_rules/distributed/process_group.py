@@ -20,10 +20,11 @@ The rule does not report:
 - code that a condition runs only with several processes, as in `if get_world_size() > 1:`, because a program
   on TPU is one process. In a program that starts a process group, or that enters the torchax environment, a
   flag or an environment variable such as `WORLD_SIZE` is no such condition, because a launcher may set it;
-- programs that start a process group and use a `DistributedSampler`: the fix of TPU001
-  (`missing-torchax-environment`) makes each device a rank of the process group, so that these programs run
-  unchanged on all devices of the host; see [distributed programs](../distributed.md). Exceptions are programs
-  that communicate between some of the ranks, or use device meshes;
+- programs that start a process group and use a `DistributedSampler`, `FullyShardedDataParallel`,
+  `fully_shard` or `parallelize_module`: the fix of TPU001 (`missing-torchax-environment`) makes each device a
+  rank of the process group, so that these programs run unchanged on all devices of the host; see
+  [distributed programs](../distributed.md). Exceptions are programs that communicate between some of the
+  ranks by hand;
 - calls to which the program passes a `group`;
 - queries in a program that neither starts a process group nor enters the torchax environment.
 
@@ -199,6 +200,7 @@ def mesh(call: ast.Call, ctx: Context) -> Iterator[Finding]:
         or ctx.devices.only_with_cuda(call)
         or ctx.devices.only_with_processes(call)
         or ctx.devices.is_caught(call)
+        or ctx.program.has_rank_per_device
     ):
         return
     given = {word.arg: word.value for word in call.keywords}
@@ -253,7 +255,11 @@ def default_backend(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     if ctx.names.qualified(call.func) not in DEFAULT_BACKEND or ctx.devices.only_with_cuda(call):
         return
     given = call.args[0] if len(call.args) == 1 else None
-    if not ctx.program.serves_device or (isinstance(given, ast.Constant) and given.value == "cpu"):
+    if (
+        not ctx.program.serves_device
+        or ctx.program.has_rank_per_device
+        or (isinstance(given, ast.Constant) and given.value == "cpu")
+    ):
         return
     edit = ctx.rewrite.replace(call, '"gloo"')
     title = 'replace `get_default_backend_for_device` with `"gloo"`, the backend for CPU tensors'

@@ -26,11 +26,15 @@ _COLLECTIVE = re.compile(r" (all-reduce|all-gather|all-to-all|collective-permute
 _NUMBER = re.compile(r"-?\d+\.\d+|-?\d+")
 
 
-def _start(**variables: str) -> subprocess.Popen[str]:
+#: Programs that lay out the devices in their own way, each of which runs alone.
+ALONE = ("tensor_parallel",)
+
+
+def _start(names: tuple[str, ...], **variables: str) -> subprocess.Popen[str]:
     source = str(Path(torchax_compat.__file__).parents[1])
     plain = {"JAX_PLATFORMS": "cpu", "OMP_NUM_THREADS": "1", "PYTHONPATH": source}
     return subprocess.Popen(
-        [sys.executable, "-W", "ignore", "run.py", *NAMES],
+        [sys.executable, "-W", "ignore", "run.py", *names],
         cwd=PROGRAMS,
         env={**os.environ, **plain, **variables},
         stdout=subprocess.PIPE,
@@ -55,19 +59,19 @@ def _group(size: int) -> list[dict[str, str]]:
 
 
 @functools.cache
-def _of_processes(count: int) -> dict[str, str]:
+def _of_processes(names: tuple[str, ...], count: int) -> dict[str, str]:
     """What rank 0 of several processes printed."""
-    processes = [_start(**one, PROGRAM_DEVICE="cpu") for one in _group(count)]
+    processes = [_start(names, **one, PROGRAM_DEVICE="cpu") for one in _group(count)]
     ended = [_ended(process)[0] for process in processes]
     return ended[0]
 
 
 @functools.cache
-def _of_devices(count: int, processes: int = 1) -> tuple[dict[str, str], str]:
+def _of_devices(names: tuple[str, ...], count: int, processes: int = 1) -> tuple[dict[str, str], str]:
     """What process 0 with several devices printed, and wrote to stderr; other processes print nothing."""
     flags = f"--xla_force_host_platform_device_count={count // processes}"
     groups = _group(processes) if processes > 1 else [{}]
-    started = [_start(**one, XLA_FLAGS=flags, PROGRAM_DEVICE="jax") for one in groups]
+    started = [_start(names, **one, XLA_FLAGS=flags, PROGRAM_DEVICE="jax") for one in groups]
     first, *others = [_ended(process) for process in started]
     assert all(not any(printed.values()) for printed, _ in others)
     return first
@@ -76,7 +80,20 @@ def _of_devices(count: int, processes: int = 1) -> tuple[dict[str, str], str]:
 @pytest.mark.parametrize(("count", "processes"), [(2, 1), (4, 1), (4, 2), (2, 2)])
 @pytest.mark.parametrize("name", NAMES)
 def test_devices_compute_what_processes_compute(name: str, count: int, processes: int) -> None:
-    expected, actual = _of_processes(count)[name], _of_devices(count, processes)[0][name]
+    _are_equal(NAMES, name, count, processes)
+
+
+@pytest.mark.parametrize(("count", "processes"), [(2, 1), (4, 1), (4, 2)])
+@pytest.mark.parametrize("name", ALONE)
+def test_devices_with_parts_of_parameters_compute_what_processes_compute(
+    name: str, count: int, processes: int
+) -> None:
+    _are_equal((name,), name, count, processes)
+
+
+def _are_equal(names: tuple[str, ...], name: str, count: int, processes: int) -> None:
+    expected, actual = _of_processes(names, count)[name], _of_devices(names, count, processes)[0][name]
+    assert expected
     assert _NUMBER.sub("#", expected) == _NUMBER.sub("#", actual)
     assert list(map(float, _NUMBER.findall(expected))) == pytest.approx(
         list(map(float, _NUMBER.findall(actual))), rel=2e-4, abs=2e-4
@@ -97,7 +114,7 @@ def test_meshes_and_shardings_are_reported_on_stderr() -> None:
         "torchax_compat: the batch of `DistributedDataParallel` is the same on all 4 ranks, so that each "
         "device computes the same: use a `DataLoader` with a `DistributedSampler`"
     )
-    lines = _of_devices(4)[1].splitlines()
+    lines = _of_devices(NAMES, 4)[1].splitlines()
     assert [expected, sharded, same] == [line for line in lines if line.startswith("torchax_compat: ")]
 
 

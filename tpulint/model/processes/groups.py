@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Collection, Iterator
 
-from tpulint.knowledge.distributed import ADDRESSING, ON_HOST, SAMPLERS, SPLITTING, START
+from tpulint.knowledge.distributed import ADDRESSING, MESHES, ON_HOST, SAMPLERS, SHARDING, SPLITTING, START
 from tpulint.knowledge.runtime import ONE_RANK_PER_DEVICE, is_runtime_function
 from tpulint.knowledge.torch_xla import LAUNCH, PACKAGE, PLACING, TORCHAX_DEVICE, short_name
 from tpulint.model.names.scopes import Scope
@@ -43,14 +43,16 @@ def serves_host(module: ProjectFile, call: ast.Call, scope: Scope) -> bool:
 def groups(module: ProjectFile) -> tuple[bool, ...]:
     """The process groups that a file starts: whether each serves the host.
 
-    The processes that torch_xla launches form a group, too.
+    The processes that torch_xla launches form a group, too, and so do those of a device mesh for GPUs.
     """
     started = (
         serves_host(module, call, scope)
         for call, scope in module.index.calls.get("init_process_group", ())
         if isinstance(call, ast.Call) and is_start(module, call, scope)
     )
-    return (*started, *(False for name in _called(module, LAUNCH) if short_name(name) in LAUNCH))
+    launched = (False for name in _called(module, LAUNCH) if short_name(name) in LAUNCH)
+    meshes = (False for name in _called(module, MESHES) if name in MESHES and shards_parameters(module))
+    return (*started, *launched, *meshes)
 
 
 def runs_on_torch_xla(module: ParsedFile) -> bool:
@@ -77,8 +79,13 @@ def divides_samples(module: ParsedFile) -> bool:
     return any(name in SAMPLERS for name in _called(module, SAMPLERS))
 
 
+def shards_parameters(module: ParsedFile) -> bool:
+    """Whether a file shards the parameters of a model over the processes."""
+    return any(name in SHARDING for name in _called(module, SHARDING))
+
+
 def addresses_processes(module: ParsedFile) -> bool:
-    """Whether a file communicates between some of the processes, or gives them different parts of a model."""
+    """Whether a file communicates between some of the processes."""
     return any(name in ADDRESSING for name in _called(module, ADDRESSING))
 
 

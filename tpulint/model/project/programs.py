@@ -74,7 +74,7 @@ def programs_of(
     entering = whole(having(lambda facts: facts.enters))
     on_host = whole(having(lambda facts: any(facts.groups)))
     grouped = whole(having(lambda facts: facts.groups)) - on_host
-    divided = whole(having(lambda facts: facts.divides_samples))
+    divided = whole(having(lambda facts: facts.divides_samples or facts.shards_parameters))
     addressed = whole(having(lambda facts: facts.addresses_processes))
     ranking = whole(having(lambda facts: facts.ranks_devices))
     prefixed = frozenset(modules) if having(lambda facts: facts.prefixes) else frozenset()

@@ -247,7 +247,13 @@ def in_block(
     given = dict.fromkeys(taken_in(module, statements, scope))
     # What comes back to the statements by a loop around them leaves them, too.
     again = given if _is_repeated(statements[0], scope) else {}
-    outputs = tuple(handed_on(module, statements, wanted.union(again), scope))
+    written = effects(statements).writes
+    outputs = tuple(
+        name
+        for name in handed_on(module, statements, wanted.union(again), scope)
+        # A module stays the same object, whatever its methods change in it.
+        if name in written or not learned.is_module(ast.parse(name, mode="eval").body, scope)
+    )
     sure = surely_written(statements)
     given.update((name, None) for name in outputs if name not in sure and not name.startswith("self."))
     return Region(tuple(statements), *sorted_out, tuple(given), outputs)

@@ -85,7 +85,7 @@ def _of_ranks(name: str, function: Callable[..., Any]) -> Any:
 
     @functools.wraps(function)
     def run(*args: Any, **kwargs: Any) -> Any:
-        if ranks.world() == 1:
+        if ranks.size() == 1:
             return function(*args, **kwargs)
         if name not in local_collectives.COLLECTIVES:
             raise NotImplementedError(f"`{name}` between ranks that are devices")

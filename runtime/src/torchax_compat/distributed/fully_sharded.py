@@ -16,15 +16,15 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
+from jax.sharding import PartitionSpec
 from torch import distributed
-from torchax.tensor import Tensor
 
 from .. import ranks
 from ..adapters.torch_internals import pytree
 from ..patches import application
 from ..ranks import between_processes
-from ..tensor import arrays, module_to, placements, sharding
-from . import synchronization
+from ..tensor import module_to, placements, sharding
+from . import distributed_tensors, meshes, synchronization
 
 _PREFIX = "_fsdp_wrapped_module."
 #: Parameters with fewer elements are replicated: gathering them takes longer than it saves memory.
@@ -41,15 +41,31 @@ def shard(module: torch.nn.Module) -> None:
         module.to("jax")
         synchronization.synchronize(module, sends_buffers=False)
     for parameter in module.parameters():
-        if placements.of(parameter) is None:
-            placements.keep(parameter, _sharding(tuple(parameter.shape)))
+        kept = placements.of(parameter)
+        if kept is None or not _axes(kept).intersection(between_processes.data_axes()):
+            placements.keep(parameter, *_sharding(parameter, kept))
 
 
-def _sharding(shape: tuple[int, ...]) -> Any:
-    dimension = sharding.longest_dimension(shape, ranks.world(), FEWEST_ELEMENTS)
-    if ranks.processes() > 1:
-        return between_processes.sharded(dimension)
-    return sharding.along(dimension)
+def _axes(kept: placements.Kept) -> set[Any]:
+    """The dimensions of the mesh over which a parameter is sharded."""
+    return set(pytree.tree_leaves(tuple(kept.sharding.spec)))
+
+
+def _sharding(parameter: torch.Tensor, kept: placements.Kept | None) -> tuple[Any, Any]:
+    """How to shard a parameter, which a plan may have sharded over other devices already."""
+    from torch.distributed.tensor import Shard
+
+    spec: list[Any] = [None] * parameter.dim()
+    if kept is not None:
+        spec[: len(kept.sharding.spec)] = kept.sharding.spec
+    taken = [number for number, axis in enumerate(spec) if axis is not None]
+    dimension = sharding.longest_dimension(tuple(parameter.shape), ranks.world(), FEWEST_ELEMENTS, taken)
+    is_shared = ranks.processes() > 1
+    if dimension is not None:
+        spec[dimension] = between_processes.data_axes() if is_shared else ranks.AXIS
+    declared = (meshes.of_data(), (Shard(0),)) if kept is None else kept.declared
+    of = between_processes.same_on_all if is_shared else sharding.by
+    return of(PartitionSpec(*spec)), declared
 
 
 def _as_declared(options: dict[str, Any], name: str) -> None:
@@ -63,21 +79,16 @@ def _as_declared(options: dict[str, Any], name: str) -> None:
 
 
 def _with_whole_tensors(_module: Any, state: dict[str, Any], prefix: str, _metadata: Any) -> None:
-    """Replace tensors that are sharded over several processes by whole ones; all processes have to call it."""
+    """Replace tensors that are sharded over several processes by whole ones; all processes call it."""
     own = {name: value for name, value in state.items() if name.startswith(prefix)}
-    state.update(zip(own, _whole(list(own.values())), strict=True))
+    state.update(zip(own, distributed_tensors.whole(list(own.values())), strict=True))
 
 
-def _whole(tensors: list[Any]) -> list[Any]:
-    """Tensors with all elements on this process, in place of those that are sharded over several."""
-    shared = {
-        i: arrays.array_of(one)
-        for i, one in enumerate(tensors)
-        if isinstance(one, Tensor) and between_processes.is_shared(arrays.array_of(one))
-    }
-    values = between_processes.gathered_parts(list(shared.values()))
-    whole = dict(zip(shared, map(arrays.tensor, values), strict=True))
-    return [whole.get(i, one) for i, one in enumerate(tensors)]
+def _with_placements(module: Any, state: dict[str, Any], prefix: str, _metadata: Any) -> None:
+    """Let tensors of a state say how the parameters of the module are placed."""
+    for name, parameter in module.named_parameters():
+        if prefix + name in state:
+            placements.pass_on(parameter, state[prefix + name])
 
 
 def _without_prefix(_module: Any, state: dict[str, Any], prefix: str, _metadata: Any) -> None:
@@ -122,7 +133,7 @@ def _within(*_args: Any, **_options: Any) -> Iterator[None]:
 def _optimizer_state(_model: Any, optimizer: Any, *_args: Any, **_options: Any) -> Any:
     """The state of an optimizer; later steps do not change it."""
     leaves, tree = pytree.tree_flatten(optimizer.state_dict())
-    return pytree.tree_unflatten(list(map(_copy, leaves, _whole(leaves))), tree)
+    return pytree.tree_unflatten(list(map(_copy, leaves, distributed_tensors.whole(leaves))), tree)
 
 
 def _copy(before: Any, whole: Any) -> Any:
@@ -147,6 +158,7 @@ def _sharded(module: Any, **options: Any) -> Any:
         if not hasattr(one, "set_requires_gradient_sync"):
             kind: Any = type(one)
             one.__class__ = _sharded_class(kind)
+            one.register_state_dict_post_hook(_with_placements)
             one.register_state_dict_post_hook(_with_whole_tensors)
     return module
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import operator
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import torch
@@ -49,26 +49,58 @@ class Done:
         return True
 
 
+class Group(NamedTuple):
+    """The ranks that a collective combines."""
+
+    #: Whether they have different batches.
+    is_of_data: bool
+    #: How many of them have the same batch, and other parts of the parameters.
+    copies: int
+
+
+def _group(group: Any) -> Group | None:
+    """What a process group of the program comes to; None for one that is not supported."""
+    model, found = ranks.model(), distributed.get_process_group_ranks(group) if group else ()
+    if len(found) in (0, ranks.size()):
+        return Group(is_of_data=True, copies=model)
+    if len(found) == ranks.world() and len({one % model for one in found}) == 1:
+        return Group(is_of_data=True, copies=1)
+    if len(found) == model and len({one // model for one in found}) == 1:
+        return Group(is_of_data=False, copies=model)
+    return None
+
+
 def _collective(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A collective over all ranks; groups of some of them are not supported."""
+    """A collective over all ranks, or those along a dimension of a mesh with parts of parameters."""
 
     @functools.wraps(function)
     def run(*args: Any, group: Any = None, async_op: bool = False, **kwargs: Any) -> Any:
-        if group is not None and distributed.get_world_size(group) != ranks.world():
+        combined = _group(group)
+        if combined is None:
             raise NotImplementedError(
                 f"`{function.__name__}` over some of the ranks: one process drives those of all its devices, "
-                "and only collectives over all ranks are supported"
+                "and only collectives over all ranks, or over a dimension of a mesh, are supported"
             )
         if ranks.are_of_one() and not (function in _MAPPED and ranks.are_mapped()):
             raise NotImplementedError(
                 f"`{function.__name__.removeprefix('_')}` in a compiled function, or in one that runs once "
                 "for each rank: call it outside of functions that are decorated with `@differentiable`"
             )
+        if combined != _ALL and function not in _OF_GROUPS:
+            raise NotImplementedError(
+                f"`{function.__name__.removeprefix('_')}` where a device mesh has parts of the parameters"
+            )
         with torch.no_grad():
+            if function in _OF_GROUPS:
+                kwargs["of"] = combined
             function(*args, **kwargs)
         return Done() if async_op else None
 
     return run
+
+
+#: The ranks of a program in which each has all parameters.
+_ALL = Group(is_of_data=True, copies=1)
 
 
 def _own_parts(tensor: torch.Tensor) -> list[torch.Tensor]:
@@ -113,6 +145,17 @@ def _write(tensor: torch.Tensor, values: list[Any]) -> None:
     tensor.was_written()
 
 
+def _of_copies(value: Any, op: Any, copies: int) -> Any:
+    """A value that several ranks have, combined."""
+    if copies > 1 and op == _OP.SUM:
+        return value * copies
+    if copies > 1 and op == _OP.PRODUCT:
+        return value**copies
+    if copies > 1 and op == _OP.BXOR:
+        raise NotImplementedError("`BXOR` where a device mesh has parts of the parameters")
+    return value
+
+
 def _reduced(tensor: torch.Tensor, op: Any) -> torch.Tensor:
     own = _own_parts(tensor)
     total = functools.reduce(_REDUCING[op], own)
@@ -128,14 +171,16 @@ def _reduced(tensor: torch.Tensor, op: Any) -> torch.Tensor:
 
 
 @_collective
-def _all_reduce(tensor: torch.Tensor, op: Any = _OP.SUM) -> None:
+def _all_reduce(tensor: torch.Tensor, op: Any = _OP.SUM, of: Group = _ALL) -> None:
     if ranks.are_of_one():
         if op not in _OF_AXIS:
             raise NotImplementedError(f"`all_reduce` with {op} in a compiled function: call it outside of it")
-        arrays.write(tensor, _OF_AXIS[op](arrays.array_of(tensor), ranks.AXIS))
+        value = arrays.array_of(tensor)
+        value = _OF_AXIS[op](value, ranks.AXIS) if of.is_of_data else value
+        arrays.write(tensor, _of_copies(value, op, of.copies))
         return
-    total = _reduced(tensor, op)
-    _write(tensor, [total] * ranks.count())
+    found = [_reduced(tensor, op)] if of.is_of_data else _own_parts(tensor)
+    _write(tensor, _for_each([_of_copies(one, op, of.copies) for one in found]))
 
 
 @_collective
@@ -147,8 +192,11 @@ def _reduce(tensor: torch.Tensor, dst: int | None = None, op: Any = _OP.SUM, gro
 
 
 @_collective
-def _broadcast(tensor: torch.Tensor, src: int | None = None, group_src: Any = None) -> None:
-    source, rank = divmod(_rank(src, group_src), ranks.count())
+def _broadcast(tensor: torch.Tensor, src: int | None = None, group_src: Any = None, of: Group = _ALL) -> None:
+    if not of.is_of_data:
+        return  # all of them have the same
+    number = src // ranks.model() if src is not None else (group_src or 0) // of.copies
+    source, rank = divmod(number, ranks.count())
     if ranks.processes() == 1 and not isinstance(tensor, LocalTensor):
         return
     given = _own_parts(tensor)[rank].clone()
@@ -161,31 +209,51 @@ def _broadcast(tensor: torch.Tensor, src: int | None = None, group_src: Any = No
     _write(tensor, [given] * ranks.count())
 
 
+def _for_each(values: list[Any]) -> list[Any]:
+    """A value for each rank of this process, for one that all of them have."""
+    return values * ranks.count() if len(values) == 1 else values
+
+
 def _rank(of_all: int | None, of_group: int | None) -> int:
     """The rank that a collective sends from or to, which is the same among all and in the group of all."""
     return (of_all if of_all is not None else of_group) or 0
 
 
 @_collective
-def _all_gather(tensor_list: list[Any], tensor: torch.Tensor) -> None:
+def _all_gather(tensor_list: list[Any], tensor: torch.Tensor, of: Group = _ALL) -> None:
     if tensor.dtype == torch.uint8 and not isinstance(tensor, LocalTensor) and ranks.count() > 1:
         ranks.report_once(
             "`all_gather` gets the bytes of the first rank of a process for all its ranks, as of a pickled "
             "object; gather tensors instead"
         )
     if ranks.are_of_one():
-        values = jax.lax.stop_gradient(jax.lax.all_gather(arrays.array_of(tensor), ranks.AXIS))
-        for target, value in zip(tensor_list, values, strict=True):
-            arrays.write(target, value)
+        value = jax.lax.stop_gradient(arrays.array_of(tensor))
+        values = jax.lax.all_gather(value, ranks.AXIS) if of.is_of_data else [value]
+        for target, one in zip(tensor_list, _repeated(list(values), of), strict=True):
+            arrays.write(target, one)
         return
-    for target, part in zip(tensor_list, _parts(tensor), strict=True):
-        _write(target, [part] * ranks.count())
+    for target, values in zip(tensor_list, _gathered(tensor, of), strict=True):
+        _write(target, values)
+
+
+def _gathered(tensor: torch.Tensor, of: Group) -> list[list[Any]]:
+    """For each rank of a group, its tensor as each rank of this process gets it."""
+    if of.is_of_data:
+        return _repeated([[part] * ranks.count() for part in _parts(tensor)], of)
+    return _repeated([_own_parts(tensor)], of)
+
+
+def _repeated(values: list[Any], of: Group) -> list[Any]:
+    """Values with those of ranks that have the same."""
+    return [value for value in values for _ in range(of.copies)]
 
 
 @_collective
-def _all_gather_into_tensor(output_tensor: torch.Tensor, input_tensor: torch.Tensor) -> None:
-    whole = torch.cat(_parts(input_tensor)).reshape(output_tensor.shape)
-    _write(output_tensor, [whole] * ranks.count())
+def _all_gather_into_tensor(
+    output_tensor: torch.Tensor, input_tensor: torch.Tensor, of: Group = _ALL
+) -> None:
+    for_each = zip(*_gathered(input_tensor, of), strict=True)
+    _write(output_tensor, [torch.cat(parts).reshape(output_tensor.shape) for parts in for_each])
 
 
 @_collective
@@ -269,7 +337,7 @@ def _scatter_object_list(
 
 
 @_collective
-def _barrier(**_kwargs: Any) -> None:
+def _barrier(*, of: Group = _ALL, **_kwargs: Any) -> None:  # noqa: ARG001 # for all groups
     """Wait for the other processes."""
     if ranks.processes() > 1 and not ranks.are_of_one():
         between_processes.wait()
@@ -277,6 +345,11 @@ def _barrier(**_kwargs: Any) -> None:
 
 #: Those that a function which JAX maps over the ranks may call.
 _MAPPED = {one.__wrapped__ for one in (_all_reduce, _all_gather, _barrier)}  # type: ignore[attr-defined]
+#: Those over ranks some of which have the same batch.
+_OF_GROUPS = {
+    one.__wrapped__  # type: ignore[attr-defined]
+    for one in (_all_reduce, _broadcast, _all_gather, _all_gather_into_tensor, _barrier)
+}
 #: The collectives, by their names in `torch.distributed`.
 COLLECTIVES: dict[str, Callable[..., Any]] = {
     name.removeprefix("_"): function

@@ -32,10 +32,10 @@ def _ranks() -> Any:
 
 def _check_size(wanted: int) -> None:
     """Compare the number of ranks that a program passes with the number that there is."""
-    if wanted in (-1, None, ranks.world()):
+    if wanted in (-1, None, ranks.size()):
         return
     text = (
-        f"`init_process_group` gets `world_size={wanted}`, but the world size is {ranks.world()} "
+        f"`init_process_group` gets `world_size={wanted}`, but the world size is {ranks.size()} "
         f"(processes: {ranks.processes()}, devices of each: {ranks.count()})"
     )
     if ranks.processes() > 1:
@@ -59,7 +59,7 @@ if distributed.is_available():
             _start(*args, **kwargs)
             return
         _check_size(kwargs.get("world_size", args[3] if len(args) > 3 else -1))
-        _start("fake", store=fake_store(), rank=ranks.first(), world_size=ranks.world())
+        _start("fake", store=fake_store(), rank=ranks.first() * ranks.model(), world_size=ranks.size())
 
     _ask_backend = distributed.get_backend
 
@@ -68,6 +68,14 @@ if distributed.is_available():
     def _backend(group: Any = None) -> Any:
         """`get_backend`: that of tensors of the host and of the device."""
         return "gloo" if ranks.are_counted() else _ask_backend(group)
+
+    _backend_for = distributed.get_default_backend_for_device
+
+    @patch("torch.distributed:get_default_backend_for_device", why=_WHY, upstream=_UPSTREAM)
+    @patch("torch.distributed.distributed_c10d:get_default_backend_for_device", why=_WHY, upstream=_UPSTREAM)
+    def _default_backend(device: Any) -> Any:
+        """`get_default_backend_for_device`: that of `get_backend`."""
+        return "gloo" if ranks.are_counted() else _backend_for(device)
 
 
 _wrap, _call = DistributedDataParallel.__init__, DistributedDataParallel.forward

@@ -24,15 +24,20 @@ from . import launchers
 
 #: The name of the dimension of the mesh, over which batches are sharded.
 AXIS = "data"
+#: The name of the dimension over which parameters are sharded that a plan or a rule names.
+MODEL_AXIS = "model"
 #: The environment variable that limits the number of ranks in a process.
 VARIABLE = "TORCHAX_COMPAT_RANKS"
 
 _logger = logging.getLogger(__name__.rpartition(".")[0])
-_count = 0  # the ranks in this process
+_count = 0  # the ranks in this process, without those that have other parts of the same parameters
+_model = 1  # the devices over which parameters are sharded
 _process, _processes = 0, 1
 _contexts: list[Context] = []
 #: Called by `one_rank_per_device()`, and the functions that they returned, which take back what they did.
 STARTS: list[Callable[[], Callable[[], None]]] = []
+#: Called when the devices are laid out in another way.
+CHANGES: list[Callable[[], None]] = []
 _reported: set[str] = set()
 _ends: list[Callable[[], None]] = []
 
@@ -144,6 +149,36 @@ def _report(available: int) -> None:
     report_once(text)
 
 
+def lay_out(model: int) -> None:
+    """Shard parameters over groups of devices, which then compute with the same batch.
+
+    Args:
+        model: the number of devices in a group.
+
+    Raises:
+        ValueError: it does not divide the number of devices of this process.
+    """
+    global _count, _model
+    if model == _model:
+        return
+    devices = count() * _model
+    if devices % model or _model > 1:
+        raise ValueError(
+            f"a mesh with {model} devices for parts of the parameters, on {devices} devices of this process"
+            + (f", which are laid out for {_model} already" if _model > 1 else "")
+        )
+    from ..tensor import sharding
+
+    _count, _model = devices // model, model
+    sharding.use(_count, model)
+    for change in CHANGES:
+        change()
+    report_once(
+        f"tensor parallelism over {size()} devices: mesh ({AXIS}={world()}, {MODEL_AXIS}={model}); the "
+        f"parameters that the program names are sharded over {MODEL_AXIS}, batches over {AXIS}"
+    )
+
+
 def report_once(text: str) -> None:
     """Log a text, or print it on stderr if the program has not configured the logger; only in process 0."""
     if text in _reported or _process:
@@ -223,10 +258,20 @@ def world() -> int:
     return _processes * count()
 
 
+def model() -> int:
+    """The number of devices over which parameters are sharded that a plan or a rule names."""
+    return _model
+
+
+def size() -> int:
+    """The number of processes of the original program: of ranks that get a batch, times `model()`."""
+    return world() * _model
+
+
 def forget() -> None:
     """End the effect of `one_rank_per_device()`; JAX stays connected with other processes."""
-    global _count, _process, _processes
+    global _count, _model, _process, _processes
     _reported.clear()
     while _ends:
         _ends.pop()()
-    _count, _process, _processes = 0, 0, 1
+    _count, _model, _process, _processes = 0, 1, 0, 1

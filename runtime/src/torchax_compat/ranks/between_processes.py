@@ -29,11 +29,13 @@ _AXIS = "processes"
 
 @functools.cache
 def _mesh() -> Any:
-    """The devices of all processes, with a row for each process."""
+    """The devices of all processes, with those of each process as in its own mesh."""
     rows: list[list[Any]] = [[] for _ in range(jax.process_count())]
     for device in jax.devices():
         rows[device.process_index].append(device)
-    return Mesh(np.array([row[: ranks.count()] for row in rows]), (_AXIS, ranks.AXIS))
+    shape = (len(rows), ranks.count(), ranks.model())
+    used = np.array([row[: ranks.count() * ranks.model()] for row in rows])
+    return Mesh(used.reshape(shape), (_AXIS, ranks.AXIS, ranks.MODEL_AXIS))
 
 
 def check() -> None:
@@ -183,11 +185,9 @@ def same_on_all(spec: Any = None) -> Any:
     return NamedSharding(_mesh(), spec or PartitionSpec())
 
 
-def sharded(dimension: int | None) -> Any:
-    """The sharding of an array over the devices of all processes, along a dimension; None to replicate it."""
-    if dimension is None:
-        return same_on_all()
-    return same_on_all(PartitionSpec(*(None,) * dimension, (_AXIS, ranks.AXIS)))
+def data_axes() -> tuple[str, str]:
+    """The dimensions of the mesh that stand for the ranks."""
+    return _AXIS, ranks.AXIS
 
 
 def wait_on_cpu(values: Any) -> Any:
@@ -241,3 +241,4 @@ def _forget() -> None:
 
 
 ranks.STARTS.append(_start)
+ranks.CHANGES.append(_forget)

@@ -75,7 +75,9 @@ class Backward:
         wanted = [one for one, is_reached in zip(kinds_of_inputs, reached, strict=True) if is_reached]
         return [
             value if is_shared else between_processes.own(value, are_of_ranks=are_of_ranks)
-            for value, (are_of_ranks, is_shared) in zip(between_processes.wait_on_cpu(found), wanted, strict=True)
+            for value, (are_of_ranks, is_shared) in zip(
+                between_processes.wait_on_cpu(found), wanted, strict=True
+            )
         ]
 
     def _run(self, pullback: Any, gradients: Any, kinds: Any, reached: Any, specs: Any) -> Any:

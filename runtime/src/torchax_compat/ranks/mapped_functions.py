@@ -71,8 +71,8 @@ class _Mapped(Specialization):
     """A specialization whose inputs and results have a dimension for the ranks in front.
 
     The ranks are those of this process, so that processes may call functions that others do not call.
-    A function with collectives, or with parameters that are sharded over all processes, is joined: one program
-    computes it for the ranks of all processes.
+    A function with collectives, or with parameters that are sharded over all processes, is joined: one
+    program computes it for the ranks of all processes.
     """
 
     is_joined = False

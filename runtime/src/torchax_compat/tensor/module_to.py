@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import functools
 import weakref
+from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -95,6 +96,13 @@ def _like(module: torch.nn.Module, *args: Any, **kwargs: Any) -> Any:
         return _to(module, *args, **kwargs)
     kwargs.pop("tensor", None)
     return _to(module, "jax", like.dtype, *args[1:], **kwargs)
+
+
+def tensors() -> Iterator[Tensor]:
+    """The parameters and buffers of all modules that were moved."""
+    for holder in list(_holders.values()):
+        held = (*holder._parameters.values(), *holder._buffers.values())
+        yield from (one for one in held if isinstance(one, Tensor))
 
 
 def _share() -> None:

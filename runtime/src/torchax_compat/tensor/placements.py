@@ -6,7 +6,7 @@ A write such as `copy_` or `uniform_` replaces the array of a parameter, and los
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -20,38 +20,46 @@ from . import arrays
 _kept = WeakIdKeyDictionary()
 
 
-def keep(tensor: torch.Tensor, sharding: Any) -> None:
+class Kept(NamedTuple):
+    """How a tensor is sharded."""
+
+    sharding: Any
+    #: The mesh and the placements that it has as a `DTensor`, or None.
+    declared: Any
+
+
+def keep(tensor: torch.Tensor, sharding: Any, declared: Any = None) -> None:
     """Shard a tensor, now if it is on torchax, and again after each write to it."""
-    _kept[tensor] = sharding
+    _kept[tensor] = Kept(sharding, declared)
     _restore(tensor, sharding)
 
 
 def pass_on(tensor: torch.Tensor, new: torch.Tensor) -> None:
-    """Let a new parameter keep the sharding of the one that it replaces."""
-    if tensor in _kept:
-        keep(new, _kept[tensor])
+    """Let a tensor keep the sharding of a parameter that it replaces, or that it is a copy of."""
+    if tensor in _kept and getattr(new, "_of", new) is not tensor:
+        keep(new, *_kept[tensor])
 
 
-def of(tensor: torch.Tensor) -> Any:
-    """The sharding that a tensor keeps, or None."""
-    return _kept.get(tensor)
+def of(tensor: torch.Tensor) -> Kept | None:
+    """How a tensor is sharded, if it keeps that; also for its `data`."""
+    found: Kept | None = _kept.get(getattr(tensor, "_of", tensor))
+    return found
 
 
 def restore() -> None:
     """Shard tensors again that have lost their sharding."""
     if len(_kept):
-        for tensor, sharding in list(_kept.items()):
-            _restore(tensor, sharding)
+        for tensor, kept in list(_kept.items()):
+            _restore(tensor, kept.sharding)
 
 
 def follow(tensor: torch.Tensor, state: torch.Tensor) -> None:
     """Shard what an optimizer has for a tensor as the tensor itself; replicate it if its shape is another."""
-    sharding = _kept.get(tensor)
-    if sharding is None:
+    kept = _kept.get(tensor)
+    if kept is None:
         return
-    if state.shape != tensor.shape:
-        sharding = NamedSharding(sharding.mesh, PartitionSpec())
-    _restore(state, sharding)
+    is_like = state.shape == tensor.shape
+    _restore(state, kept.sharding if is_like else NamedSharding(kept.sharding.mesh, PartitionSpec()))
 
 
 def forget() -> None:
@@ -68,7 +76,7 @@ def _restore(tensor: torch.Tensor, sharding: Any) -> None:
 
 
 def placed(array: Any, sharding: Any) -> Any:
-    """An array with a sharding, which may be over the devices of several processes that all have the array."""
+    """An array with a sharding, over devices of this process, or of several which all have the array."""
     if sharding.is_fully_addressable or not array.is_fully_addressable:
         return jax.device_put(array, sharding)
     values = np.asarray(array)

@@ -6,14 +6,15 @@ import hashlib
 import pickle
 from typing import Any
 
+from tpulint.verify.observe import part_of_rank
+
 
 def fingerprint(data: Any) -> str:
     """A digest of dtype, shape and bytes, or of whatever else makes the data."""
     import torch
 
     if isinstance(data, torch.Tensor):
-        own = data.to_local() if hasattr(data, "to_local") else data  # the part of this rank, of a `DTensor`
-        plain = own.detach().cpu()
+        plain = part_of_rank(data).detach().cpu()
         plain = plain if plain.layout is torch.strided else plain.to_dense()
         plain = plain.clone(memory_format=torch.contiguous_format)  # one element may have any stride
         described = (

@@ -48,11 +48,17 @@ def _tensor(tensor: Any) -> Value:
         return Array("torchax", dtype, _plain(np.asarray(tensor.jax())))
     if tensor.layout is not torch.strided or tensor.is_quantized:
         return Opaque(f"{tensor.layout} tensor")
+    tensor = part_of_rank(tensor)
     # Observation must not run through the environment that it observes.
     with torch._C.DisableTorchFunction(), torch.utils._mode_utils.no_dispatch():  # noqa: SLF001
         host = tensor.detach().cpu().resolve_conj().resolve_neg()
         exotic = host.is_floating_point() and host.dtype not in (torch.float16, torch.float32, torch.float64)
         return Array("host", dtype, (host.float() if exotic else host).numpy().copy())
+
+
+def part_of_rank(tensor: Any) -> Any:
+    """The plain tensor of this rank, of a `DTensor`; any other tensor itself."""
+    return tensor.to_local() if hasattr(tensor, "to_local") else tensor
 
 
 def _plain(array: Any) -> Any:

@@ -57,8 +57,8 @@ def is_accelerator(device: object) -> bool:
 
 
 def is_on_accelerator(tensor: torch.Tensor) -> bool:
-    """Whether a tensor is on the emulated accelerator."""
-    return getattr(tensor, "_tpulint_on_accelerator", False)
+    """Whether a tensor is on the emulated accelerator, as all that are distributed over a mesh are."""
+    return getattr(tensor, "_tpulint_on_accelerator", False) or hasattr(tensor, "device_mesh")
 
 
 def on_accelerator(tensor: torch.Tensor) -> torch.Tensor:

@@ -42,6 +42,7 @@ def test_fixed_and_remaining_findings_are_printed(
         "unsafe": False,
         "stdin": None,
         "named": frozenset({str(project)}),
+        "left_out": frozenset(),
     } == engine.options
 
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
@@ -18,6 +19,7 @@ from tpulint.finding import Edits, FileError
 if TYPE_CHECKING:
     from tpulint.engine.change import Change
     from tpulint.engine.fix import FixResult
+    from tpulint.engine.fix_keys import FixKey
     from tpulint.invocation import Given
     from tpulint.runtime.vendoring import Copy
 
@@ -38,6 +40,20 @@ if TYPE_CHECKING:
     is_flag=True,
     help="Copy the runtime torchax-compat into the project, instead of adding it to the dependencies.",
 )
+@click.option(
+    "--verify-with",
+    metavar="COMMAND",
+    help="Run this command in a shell after the fixes. If it fails, find the fixes that are to blame, and"
+    " leave these out.",
+)
+@click.option(
+    "--verify-timeout",
+    type=click.FloatRange(min=1),
+    default=600.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="The time limit of each run of the command of --verify-with.",
+)
 @FORMAT
 @NO_CACHE
 @EXIT_ZERO
@@ -47,6 +63,8 @@ def fix(
     unsafe_fixes: bool,
     diff: bool,
     vendor: bool,
+    verify_with: str | None,
+    verify_timeout: float,
     output_format: str,
     no_cache: bool,
     exit_zero: bool,
@@ -62,6 +80,9 @@ def fix(
     Without --unsafe-fixes, only safe fixes are applied.
     With --diff, the exit code is 1 if any file would change, and 0 if no file would change.
 
+    With --verify-with, each fix is kept only if the command passes with it. The command runs several times,
+    on your files as they are fixed so far. If tpulint is interrupted, your files are as they were.
+
     Fixed programs import the runtime torchax-compat. If the project declares its dependencies in
     pyproject.toml, setup.cfg, requirements.txt or environment.yml, it is added there.
     """
@@ -70,26 +91,23 @@ def fix(
     errors = list(given.errors)
     if not given:
         return finish(errors, CLEAN)
-    from tpulint.engine.fix import fix as fixed
-    from tpulint.engine.supply import declarations_for, newly_entering, newly_importing, vendoring_folder
+    _recovered(given)
+    from tpulint.engine.supply import newly_entering, vendoring_folder
     from tpulint.report.formats import has_edits, is_text, render
     from tpulint.report.paint import paint_for
 
-    result = fixed(
-        given.files,
-        given.settings,
-        jobs=jobs,
-        cache=not no_cache,
-        unsafe=unsafe_fixes,
-        stdin=given.stdin,
-        named=given.named,
-    )
-    errors += result.errors
-    importing = [] if given.stdin else newly_importing(result.changes)
-    declared = [] if vendor else declarations_for(importing, given.settings.root)
-    if given.project_files:
-        result, declared, unread = _with_project_files(result, declared, given, unsafe=unsafe_fixes)
-        errors += unread
+    left_out: frozenset[FixKey] = frozenset()
+    fixed = partial(_fixed, given, jobs=jobs, cache=not no_cache, unsafe=unsafe_fixes, declares=not vendor)
+    if verify_with is not None:
+        if diff or given.stdin:
+            raise click.UsageError("--verify-with changes files: do not combine it with --diff or `-`")
+        if vendor:
+            raise click.UsageError(
+                "--verify-with needs the copy before the fixes: run `tpulint vendor` first"
+            )
+        left_out = _tried(given, verify_with, verify_timeout, fixed)
+    result, declared, importing, unread = fixed(left_out)
+    errors += [*result.errors, *unread]
     folder = vendoring_folder(importing) if vendor and importing else None
     if folder is not None and not diff:
         _vendored(folder)
@@ -149,21 +167,52 @@ def fix(
     return finish(errors, FINDINGS if result.remaining and not exit_zero else CLEAN)
 
 
-def _with_project_files(
-    result: FixResult, declared: list[Change], given: Given, *, unsafe: bool
-) -> tuple[FixResult, list[Change], list[FileError]]:
-    """The result, and the declarations of the runtime, with what fixes change in files around the code.
+class _Fixed(NamedTuple):
+    """What fixing comes to; nothing is written yet.
 
-    A file that declares the runtime is fixed as it is with the declaration, and setup.py as it is after the
-    fixes of its code.
+    `result` has the changes of the code and of the files around it, `declared` those that declare the
+    runtime, and `importing` the files that import it now.
     """
+
+    result: FixResult
+    declared: list[Change]
+    importing: list[Path]
+    errors: list[FileError]
+
+
+def _fixed(
+    given: Given,
+    left_out: Collection[FixKey],
+    *,
+    jobs: int | None,
+    cache: bool,
+    unsafe: bool,
+    declares: bool,
+) -> _Fixed:
+    """Fix the code, declare the runtime, and fix the files around the code as they are then."""
     from tpulint.engine import project_files
     from tpulint.engine.files import contents_of
+    from tpulint.engine.fix import fix as fix_code
+    from tpulint.engine.supply import declarations_for, newly_importing
 
+    result = fix_code(
+        given.files,
+        given.settings,
+        jobs=jobs,
+        cache=cache,
+        unsafe=unsafe,
+        stdin=given.stdin,
+        named=given.named,
+        left_out=left_out,
+    )
+    importing = [] if given.stdin else newly_importing(result.changes)
+    declared = declarations_for(importing, given.settings.root) if declares else []
+    if not given.project_files:
+        return _Fixed(result, declared, importing, [])
     contents, errors = contents_of(given.project_files)
-    if not contents:
-        return result, declared, errors
-    found = project_files.fix_after([*result.changes, *declared], contents, given.settings, unsafe=unsafe)
+    found = project_files.fix_after(
+        [*result.changes, *declared], contents, given.settings, unsafe=unsafe, left_out=left_out
+    )
     declaring = {one.path for one in declared}
     changes = [one for one in found.changes if one.path not in declaring]
     declared = [one for one in found.changes if one.path in declaring]
@@ -172,8 +221,54 @@ def _with_project_files(
         path: dict(Counter(result.applied.get(path, {})) + Counter(found.applied.get(path, {})))
         for path in result.applied.keys() | found.applied.keys()
     }
-    both = replace(result, changes=changes, applied=applied, remaining=remaining)
-    return both, declared, [*errors, *found.errors]
+    keys = (*result.keys, *sorted(found.keys))
+    both = replace(result, changes=changes, applied=applied, remaining=remaining, keys=keys)
+    return _Fixed(both, declared, importing, [*errors, *found.errors])
+
+
+def _recovered(given: Given) -> None:
+    """Restore the files of a `fix --verify-with` that was killed, with a note on standard error."""
+    from tpulint.report.paths import shown
+    from tpulint.trial.journal import JournalError, recover
+
+    try:
+        found = recover(given.settings)
+    except JournalError as error:
+        raise click.ClickException(str(error)) from error
+    if found.restored:
+        restored = ", ".join(map(shown, found.restored))
+        complain(f"restored what an interrupted `fix --verify-with` left: {restored}", kind="note")
+    for path, copy in found.changed:
+        complain(
+            f"{shown(path)} was changed after an interrupted `fix --verify-with`, and stays; "
+            f"{shown(copy)} is what it was before",
+            kind="note",
+        )
+
+
+def _tried(
+    given: Given, command: str, timeout: float, fixed: Callable[[Collection[FixKey]], _Fixed]
+) -> frozenset[FixKey]:
+    """The fixes without which a command passes, and a note about them on standard error."""
+    from tpulint.trial import JournalError, Outcome, Trial, TrialError, explained
+
+    def outcome(left_out: Collection[FixKey]) -> Outcome:
+        found = fixed(left_out)
+        changes = [*found.result.changes, *found.declared]
+        return Outcome(
+            {one.path: one.data for one in changes},
+            {one.path: one.original for one in changes},
+            found.result.keys,
+        )
+
+    trial = Trial(given.settings, command, timeout, outcome, partial(complain, kind="note"))
+    try:
+        left_out = trial.left_out()
+    except (JournalError, TrialError) as error:
+        raise click.ClickException(str(error)) from error
+    for line in explained(left_out):
+        complain(line, kind="note")
+    return left_out
 
 
 def _written(changes: Sequence[Change]) -> list[FileError]:

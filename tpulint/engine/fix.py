@@ -15,6 +15,7 @@ from tpulint.engine.cache import Cache, MemoryCache
 from tpulint.engine.change import Change
 from tpulint.engine.desk import RECURSION_LIMIT, Unit
 from tpulint.engine.files_with_tests import left_alone
+from tpulint.engine.fix_keys import FixKey, LeftOut, key_of
 from tpulint.engine.line_length import Widths
 from tpulint.engine.run import Analysis, analyse_units, open_cache, read
 from tpulint.finding import Applicability, FileError, Finding, Fix
@@ -36,6 +37,7 @@ class FixResult:
 
     `applied` counts the fixes of each file by rule, `rounds` has the fixes themselves, round by round;
     `tests` are the files with tests that were left alone although there are fixes for them.
+    `keys` name the fixes of the changed files, for another run that leaves some out.
     """
 
     changes: list[Change] = field(default_factory=list)
@@ -45,6 +47,7 @@ class FixResult:
     files: int = 0
     tests: tuple[str, ...] = ()
     rounds: dict[str, tuple[tuple[Fix, ...], ...]] = field(default_factory=dict)
+    keys: tuple[FixKey, ...] = ()
 
 
 def fix(
@@ -56,6 +59,7 @@ def fix(
     unsafe: bool = False,
     stdin: tuple[str, bytes] | None = None,
     named: Collection[str] = (),
+    left_out: Collection[FixKey] = (),
 ) -> FixResult:
     """Fix files as one project, to a fixed point.
 
@@ -67,10 +71,11 @@ def fix(
         unsafe: whether unsafe fixes are applied as well.
         stdin: name and content of one more file.
         named: paths of files that are fixed even if they hold tests.
+        left_out: fixes that are not applied.
     """
     units, errors = read(files, stdin)
     store = open_cache(settings) if cache else MemoryCache()
-    result = fix_units(units, settings, jobs=jobs, cache=store, unsafe=unsafe, named=named)
+    result = fix_units(units, settings, jobs=jobs, cache=store, unsafe=unsafe, named=named, left_out=left_out)
     errors = sorted([*errors, *result.errors], key=lambda error: error.path)
     return replace(result, errors=errors, files=len(units))
 
@@ -83,6 +88,7 @@ def fix_units(
     cache: Cache,
     unsafe: bool,
     named: Collection[str] = (),
+    left_out: Collection[FixKey] = (),
 ) -> FixResult:
     """Fix files whose bytes are at hand; see `fix`.
 
@@ -98,7 +104,7 @@ def fix_units(
         relative = {settings.relative(path): path for path in units}
         tests = left_alone({one: units[path].data for one, path in relative.items()})
         spared = frozenset(relative[one] for one in tests).difference(named)
-    rounds = _Rounds(units, frozenset(allowed), spared)
+    rounds = _Rounds(units, frozenset(allowed), spared, LeftOut(left_out))
     analysed = partial(analyse_units, settings=settings, jobs=jobs, cache=cache)
     only: frozenset[str] | None = None
     for number in range(MAX_ROUNDS):
@@ -143,9 +149,13 @@ class _Rounds:
         units: Mapping[str, Unit],
         allowed: frozenset[Applicability],
         spared: frozenset[str],
+        left_out: LeftOut,
     ) -> None:
         self._units = units
         self._spared = spared
+        self._left_out = left_out
+        self._is_first = True
+        self._keys: dict[str, set[FixKey]] = {}
         self._allowed = allowed
         self._broken: dict[str, FileError] = {}
         self._applied: dict[str, list[Mapping[Fix, str]]] = {}
@@ -170,7 +180,11 @@ class _Rounds:
             elif outcome is not None:
                 self.current[path], applied = outcome
                 self._applied.setdefault(path, []).append(applied)
+                self._keys.setdefault(path, set()).update(
+                    key_of(one, is_first_round=self._is_first) for one in findings if one.fix in applied
+                )
                 changed.add(path)
+        self._is_first = False
         return frozenset(changed)
 
     def give_up(self, analysis: Analysis) -> None:
@@ -215,13 +229,17 @@ class _Rounds:
         errors = sorted({*analysis.errors, *self._broken.values()}, key=lambda error: error.path)
         fixable = (f.path for f in analysis.findings if f.fix and f.fix.applicability in self._allowed)
         tests = tuple(sorted(self._spared.intersection(fixable)))
-        return FixResult(changes, applied, analysis.findings, errors, len(self._units), tests, rounds)
+        keys = tuple(sorted(key for path in rounds for key in self._keys[path]))
+        return FixResult(changes, applied, analysis.findings, errors, len(self._units), tests, rounds, keys)
 
     def _applicable(self, analysis: Analysis) -> list[Finding]:
         return [
             f
             for f in analysis.findings
-            if f.fix is not None and f.fix.applicability in self._allowed and f.path not in self._spared
+            if f.fix is not None
+            and f.fix.applicability in self._allowed
+            and f.path not in self._spared
+            and not self._left_out.has(f, is_first_round=self._is_first)
         ]
 
     def _restore(self, error: FileError) -> None:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from tpulint.engine.change import Change
 from tpulint.engine.desk import failure, suppressed
+from tpulint.engine.fix_keys import FixKey, LeftOut, key_of
 from tpulint.finding import Applicability, FileError, Finding, Fix
 from tpulint.plan import TextEdit
 from tpulint.project_files.kinds import kind_of
@@ -29,6 +30,7 @@ class Result:
     errors: list[FileError] = field(default_factory=list)
     changes: list[Change] = field(default_factory=list)
     applied: dict[str, dict[str, int]] = field(default_factory=dict)
+    keys: set[FixKey] = field(default_factory=set)
 
 
 def analyse(contents: Mapping[str, bytes], settings: Settings) -> Result:
@@ -46,14 +48,18 @@ def analyse(contents: Mapping[str, bytes], settings: Settings) -> Result:
     return result
 
 
-def fix(contents: Mapping[str, bytes], settings: Settings, *, unsafe: bool) -> Result:
+def fix(
+    contents: Mapping[str, bytes], settings: Settings, *, unsafe: bool, left_out: Collection[FixKey] = ()
+) -> Result:
     """Fix files around the code; nothing is written yet.
 
     Args:
         contents: the files' bytes by absolute path.
         settings: which rules' fixes to apply.
         unsafe: whether unsafe fixes are applied as well.
+        left_out: fixes that are not applied.
     """
+    spared = LeftOut(left_out)
     allowed = {Applicability.SAFE, Applicability.UNSAFE} if unsafe else {Applicability.SAFE}
     result = Result()
     for path, data in contents.items():
@@ -62,12 +68,19 @@ def fix(contents: Mapping[str, bytes], settings: Settings, *, unsafe: bool) -> R
             continue
         applied: Counter[str] = Counter()
         findings = _found(source, settings, result.errors)
-        for _ in range(MAX_ROUNDS):
-            fixes = {one.fix: one.code for one in findings if one.fix and one.fix.applicability in allowed}
+        for number in range(MAX_ROUNDS):
+            fixes = {
+                one.fix: key_of(one, is_first_round=number == 0)
+                for one in findings
+                if one.fix
+                and one.fix.applicability in allowed
+                and not spared.has(one, is_first_round=number == 0)
+            }
             text, taken = applied_to(source.text, list(fixes))
             if not taken:
                 break
-            applied.update(fixes[one] for one in taken)
+            applied.update(fixes[one].code for one in taken)
+            result.keys.update(fixes[one] for one in taken)
             source = Source(path, text, source.encoding, bom=source.bom)
             findings = _found(source, settings, [])
         result.findings.extend(findings)
@@ -78,7 +91,12 @@ def fix(contents: Mapping[str, bytes], settings: Settings, *, unsafe: bool) -> R
 
 
 def fix_after(
-    earlier: Sequence[Change], contents: Mapping[str, bytes], settings: Settings, *, unsafe: bool
+    earlier: Sequence[Change],
+    contents: Mapping[str, bytes],
+    settings: Settings,
+    *,
+    unsafe: bool,
+    left_out: Collection[FixKey] = (),
 ) -> Result:
     """The same after other changes, which may be of the same files; the result has them among its changes.
 
@@ -87,10 +105,11 @@ def fix_after(
         contents: the files' bytes by absolute path, without these changes.
         settings: which rules' fixes to apply.
         unsafe: whether unsafe fixes are applied as well.
+        left_out: fixes that are not applied.
     """
     changed = {one.path: one for one in earlier}
     current = {path: changed[path].data if path in changed else data for path, data in contents.items()}
-    result = fix(current, settings, unsafe=unsafe)
+    result = fix(current, settings, unsafe=unsafe, left_out=left_out)
     later = {one.path: one for one in result.changes}
     merged = [
         replace(one, after=later[one.path].after, data=later[one.path].data) if one.path in later else one

@@ -1,0 +1,161 @@
+"""What files were before a trial wrote them, on disk, so that no interruption loses them.
+
+The journal is a folder in the cache of the project. It exists as long as files may differ from what the user
+had: `recover` restores them after a process that was killed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+
+from tpulint.engine.change import Change
+from tpulint.settings import Settings
+
+_NAME = "trial"
+_FILES = "files.json"
+_WRITTEN = "written"
+
+
+class JournalError(Exception):
+    """Another trial of the project goes on, or the journal cannot be written; one line."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recovered:
+    """What became of the files of an interrupted trial.
+
+    Args:
+        restored: the files that are again what they were.
+        changed: the files that somebody has changed meanwhile, which stay, each with the copy of what it was.
+    """
+
+    restored: tuple[str, ...] = ()
+    changed: tuple[tuple[str, str], ...] = ()
+
+
+def folder_of(settings: Settings) -> Path:
+    """The folder of the journal of a project."""
+    return (settings.cache_dir or settings.root / ".tpulint_cache") / _NAME
+
+
+class Journal:
+    """The journal of one trial; the files that it names are restored when it is closed without `keep`."""
+
+    def __init__(self, folder: Path, originals: Mapping[str, bytes]) -> None:
+        """Write down what files are.
+
+        Raises:
+            JournalError: there is a journal already, or it cannot be written.
+        """
+        self._folder, self._originals = folder, dict(originals)
+        self._current = dict(originals)
+        listed = {path: f"{number}.original" for number, path in enumerate(sorted(originals))}
+        try:
+            folder.parent.mkdir(parents=True, exist_ok=True)
+            ignored = folder.parent / ".gitignore"
+            if not ignored.exists():
+                ignored.write_text("*\n")
+            if folder.exists():
+                raise JournalError(f"another `fix --verify-with` of this project goes on ({folder})")
+            folder.mkdir()
+            for path, name in listed.items():
+                _synced(folder / name, originals[path])
+            _synced(folder / _FILES, json.dumps({"process": os.getpid(), "files": listed}).encode())
+        except OSError as error:
+            raise JournalError(f"{folder}: cannot be written: {error.strerror or error}") from error
+
+    def put(self, contents: Mapping[str, bytes]) -> None:
+        """Give files their contents; those that are not named get what they were.
+
+        Raises:
+            OSError: a file cannot be written, or somebody else has changed it; see `Change.write`.
+        """
+        for path, original in self._originals.items():
+            wanted = contents.get(path, original)
+            if wanted == self._current[path]:
+                continue
+            with (self._folder / _WRITTEN).open("a") as stream:  # before the file, or it could not be told
+                stream.write(f"{_digest(wanted)}\n")
+                stream.flush()
+                os.fsync(stream.fileno())
+            Change(path, "", "", self._current[path], wanted).write()
+            self._current[path] = wanted
+
+    def close(self) -> None:
+        """Remove the journal: the files are as they should be."""
+        shutil.rmtree(self._folder)
+
+
+def recover(settings: Settings) -> Recovered:
+    """Restore the files of a trial that was killed.
+
+    Raises:
+        JournalError: its process goes on, or a file cannot be written.
+    """
+    folder = folder_of(settings)
+    if not folder.is_dir():
+        return Recovered()
+    try:
+        listed = json.loads((folder / _FILES).read_text())
+    except (OSError, ValueError):
+        shutil.rmtree(folder, ignore_errors=True)  # it was killed before it wrote any file
+        return Recovered()
+    if _is_running(listed["process"]):
+        raise JournalError(f"`fix --verify-with` goes on in process {listed['process']}: wait for its end")
+    written = set[str]()
+    with contextlib.suppress(OSError):
+        written = set((folder / _WRITTEN).read_text().split())
+    restored, changed = [], []
+    for path, name in listed["files"].items():
+        original = (folder / name).read_bytes()
+        try:
+            current = Path(path).read_bytes()
+        except OSError:
+            current = b""
+        if current == original:
+            continue
+        if _digest(current) not in written:
+            changed.append((path, str(folder / name)))
+            continue
+        try:
+            Change(path, "", "", current, original).write()
+        except OSError as error:
+            raise JournalError(f"{path}: cannot be restored: {error.strerror or error}") from error
+        restored.append(path)
+    if changed:
+        kept = folder.with_name(f"{_NAME}-{os.getpid()}")
+        folder.rename(kept)
+        changed = [(path, str(kept / Path(name).name)) for path, name in changed]
+    else:
+        shutil.rmtree(folder)
+    return Recovered(tuple(restored), tuple(changed))
+
+
+def _synced(path: Path, data: bytes) -> None:
+    with path.open("wb") as stream:
+        stream.write(data)
+        stream.flush()
+        os.fsync(stream.fileno())
+
+
+def _digest(data: bytes) -> str:
+    return sha256(data).hexdigest()
+
+
+def _is_running(process: int) -> bool:
+    if process == os.getpid():
+        return False
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        return True  # of another user
+    return True

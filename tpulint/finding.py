@@ -52,6 +52,19 @@ class Severity(StrEnum):
         return Severity, (self.value,)  # as in `Applicability`
 
 
+class Effort(StrEnum):
+    """How long a change by hand takes where there is no fix: an estimate, not a measurement.
+
+    `MINUTES`: a line is changed, and it is known how.
+    `HOURS`: a function or a loop is written anew.
+    `DAYS`: a library, or a kernel, is replaced.
+    """
+
+    MINUTES = "minutes"
+    HOURS = "hours"
+    DAYS = "days"
+
+
 @dataclass(frozen=True, slots=True, order=True)
 class Location:
     """A location in a text: row and column, both from 1, the column counted in characters."""

@@ -6,7 +6,7 @@ each of these nodes, with a `Context`, which says what the code means and builds
 answers. The tables in `tpulint.knowledge` may be imported, too.
 """
 
-from tpulint.finding import Applicability, Finding, Fix, Location, Related, Severity, Span
+from tpulint.finding import Applicability, Effort, Finding, Fix, Location, Related, Severity, Span
 from tpulint.model.names.scopes import FunctionNode, Scope, ScopeKind
 from tpulint.model.project.trace_path import Certainty
 from tpulint.model.values.kinds import (
@@ -34,6 +34,7 @@ __all__ = [
     "Context",
     "Data",
     "Device",
+    "Effort",
     "Finding",
     "Fix",
     "FunctionNode",

@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from tpulint.finding import Applicability, Finding, Severity
+from tpulint.finding import Applicability, Effort, Finding, Severity
 from tpulint.knowledge.handled import HANDLED
 from tpulint.knowledge.targets import EVERY_TARGET, TORCHAX
 from tpulint.project_files.parts import Part
@@ -59,6 +59,8 @@ class Rule:
         optional: if true, the rule is off until `select` or `extend-select` names it by its code, a prefix of
             its code, or its name; `ALL` does not select it.
         severity: what happens on a TPU if the code stays as it is; a finding may have another one.
+        effort: how long a change by hand takes where there is no fix; by default minutes for rules with
+            fixes, and hours for those without.
         targets: the names of the targets that the rule is for, such as `knowledge.targets.EVERY_TARGET`;
             only torchax by default. Fixes and messages name the torchax device, `"jax"`, for which the
             device of the target is written.
@@ -78,6 +80,7 @@ class Rule:
         former: tuple[str, ...] = (),
         optional: bool = False,
         severity: Severity = Severity.BLOCKS,
+        effort: Effort | None = None,
         targets: Collection[str] = (TORCHAX.name,),
         url: str | None = None,
     ) -> None:
@@ -88,6 +91,7 @@ class Rule:
         self.former = former
         self.optional = optional
         self.severity = severity
+        self.effort = effort or (Effort.MINUTES if fix is not None else Effort.HOURS)
         self.targets = frozenset(targets)
         self.folder = module.rpartition(".")[2]
         self.name = self.folder.replace("_", "-")

@@ -87,7 +87,7 @@ from collections.abc import Iterator
 from tpulint.knowledge.libraries import DEVICE_FUNCTIONS, DEVICE_HOLDERS
 from tpulint.knowledge.tracing import LIBRARIES, is_device_word
 from tpulint.knowledge.training import ACCELERATE_DEVICE, TRAINING_ARGUMENTS
-from tpulint.rules_api import Applicability, Context, Finding, Fix, Rule
+from tpulint.rules_api import Applicability, Context, Effort, Finding, Fix, Rule
 from tpulint.rules_api.syntax import arguments_by_name
 
 rule = Rule(
@@ -95,6 +95,7 @@ rule = Rule(
     "library that selects the device itself (Accelerate, Lightning and others)",
     module=__name__,
     fix=Applicability.UNSAFE,
+    effort=Effort.HOURS,
 )
 
 _TRAINERS = frozenset(

@@ -77,9 +77,15 @@ from tpulint.knowledge.gpu_kernels import (
     Attention,
 )
 from tpulint.knowledge.runtime import DISTRIBUTION
-from tpulint.rules_api import Applicability, Context, Finding, Fix, Rule
+from tpulint.rules_api import Applicability, Context, Effort, Finding, Fix, Rule
 
-rule = Rule("TPU803", "kernel library for NVIDIA GPUs", module=__name__, fix=Applicability.UNSAFE)
+rule = Rule(
+    "TPU803",
+    "kernel library for NVIDIA GPUs",
+    module=__name__,
+    fix=Applicability.UNSAFE,
+    effort=Effort.DAYS,
+)
 
 _FLEX = "torch.nn.attention.flex_attention.flex_attention"
 _SAME = frozenset(name.rpartition(".")[2] for name in SAME_IN_TORCH)

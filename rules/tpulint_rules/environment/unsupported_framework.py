@@ -34,13 +34,14 @@ import ast
 from collections.abc import Iterator
 
 from tpulint.knowledge.unsupported_frameworks import ON_TPU, UNSUPPORTED
-from tpulint.rules_api import Context, Finding, Rule
+from tpulint.rules_api import Context, Effort, Finding, Rule
 
 rule = Rule(
     "TPU003",
     "framework that does not run on TPU",
     module=__name__,
     fix=None,
+    effort=Effort.DAYS,
 )
 
 

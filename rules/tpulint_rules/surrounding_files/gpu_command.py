@@ -29,7 +29,7 @@ import re
 from collections.abc import Iterator
 
 from tpulint.knowledge.targets import EVERY_TARGET
-from tpulint.rules_api import Finding, Rule, Severity
+from tpulint.rules_api import Effort, Finding, Rule, Severity
 from tpulint.rules_api.files import Command, Directive, FileContext, Setting
 
 rule = Rule(
@@ -38,6 +38,7 @@ rule = Rule(
     module=__name__,
     fix=None,
     targets=EVERY_TARGET,
+    effort=Effort.MINUTES,
 )
 
 _COMMANDS = {

@@ -23,7 +23,7 @@ from collections.abc import Iterator
 
 from tpulint.knowledge.packages import IMAGES
 from tpulint.knowledge.targets import EVERY_TARGET
-from tpulint.rules_api import Finding, Rule, Severity
+from tpulint.rules_api import Effort, Finding, Rule, Severity
 from tpulint.rules_api.files import FileContext, Image
 
 rule = Rule(
@@ -33,6 +33,7 @@ rule = Rule(
     fix=None,
     targets=EVERY_TARGET,
     severity=Severity.COSMETIC,
+    effort=Effort.MINUTES,
 )
 
 

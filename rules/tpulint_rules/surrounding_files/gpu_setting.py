@@ -23,10 +23,16 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from tpulint.rules_api import Finding, Rule
+from tpulint.rules_api import Effort, Finding, Rule
 from tpulint.rules_api.files import FileContext, Setting
 
-rule = Rule("ENV107", "setting that names a CUDA device", module=__name__, fix=None)
+rule = Rule(
+    "ENV107",
+    "setting that names a CUDA device",
+    module=__name__,
+    fix=None,
+    effort=Effort.MINUTES,
+)
 
 _DEVICE = re.compile(r"cuda(?::\d+)?")
 _PLATFORM_KEYS = frozenset({"accelerator", "jax_platform", "jax_platforms", "jax_platform_name"})

@@ -29,13 +29,14 @@ import ast
 from collections.abc import Iterator
 
 from tpulint.knowledge.tensorflow_api import CHECKS, GPU_SETTINGS, LISTS, TPU_STRATEGIES, is_gpu_device
-from tpulint.rules_api import Context, Finding, Rule
+from tpulint.rules_api import Context, Effort, Finding, Rule
 
 rule = Rule(
     "TF104",
     "check whether TensorFlow finds a GPU",
     module=__name__,
     fix=None,
+    effort=Effort.MINUTES,
 )
 
 _MESSAGE = 'finds no GPU on a TPU host; look for TPUs, with `tf.config.list_logical_devices("TPU")`'

@@ -27,9 +27,15 @@ import ast
 from collections.abc import Iterator
 
 from tpulint.knowledge.runtime import ENABLE, PACKAGE
-from tpulint.rules_api import Context, Finding, Rule
+from tpulint.rules_api import Context, Effort, Finding, Rule
 
-rule = Rule("TPU907", "import of torchax-compat, which is not installed", module=__name__, fix=None)
+rule = Rule(
+    "TPU907",
+    "import of torchax-compat, which is not installed",
+    module=__name__,
+    fix=None,
+    effort=Effort.MINUTES,
+)
 
 
 @rule.on(ast.Call, named={"enable"})

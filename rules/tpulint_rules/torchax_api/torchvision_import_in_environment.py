@@ -34,7 +34,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from tpulint.rules_api import Context, Finding, Instance, Rule
+from tpulint.rules_api import Context, Effort, Finding, Instance, Rule
 from tpulint.rules_api.syntax import imports_package
 
 rule = Rule(
@@ -43,6 +43,7 @@ rule = Rule(
     module=__name__,
     former=("import-in-environment",),
     fix=None,
+    effort=Effort.MINUTES,
 )
 
 _ENVIRONMENT = Instance("torchax.tensor.Environment")

@@ -92,7 +92,18 @@ from collections.abc import Iterator
 
 from tpulint.knowledge.runtime import DISTRIBUTION, HIGHER_ORDER
 from tpulint.knowledge.tracing import AUTOGRAD_FUNCTIONS
-from tpulint.rules_api import Applicability, Context, Finding, Fix, Rewrite, Rule, Scope, Tensor, Unknown
+from tpulint.rules_api import (
+    Applicability,
+    Context,
+    Effort,
+    Finding,
+    Fix,
+    Rewrite,
+    Rule,
+    Scope,
+    Tensor,
+    Unknown,
+)
 from tpulint.rules_api.results import NOT_FOUND, SHARED_LINE, Filling, Step
 from tpulint.rules_api.syntax import effects, positional_parameters
 
@@ -101,6 +112,7 @@ rule = Rule(
     "`backward()` on torchax, which gives incomplete or no gradients",
     module=__name__,
     fix=Applicability.UNSAFE,
+    effort=Effort.HOURS,
 )
 
 #: Statements that evaluate what stands in them once, but for what stands in such expressions.

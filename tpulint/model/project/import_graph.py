@@ -40,7 +40,7 @@ class ImportGraph(Definitions):
             chosen = {module for name, module in known.items() if name.startswith(facts.chosen)}
             if ANYTHING in facts.chosen:
                 importing = closure([facts.name], reversed_relation(self.imports))
-                chosen -= {name for name in chosen if _is_program(self.modules[name])} | importing
+                chosen -= {name for name in chosen if is_program(self.modules[name])} | importing
             found[facts.name] = chosen - {facts.name}
         return found
 
@@ -87,6 +87,6 @@ class ImportGraph(Definitions):
         return programs_of(self.modules, self.imports, self.importing)
 
 
-def _is_program(facts: ModuleFacts) -> bool:
+def is_program(facts: ModuleFacts) -> bool:
     """Whether a module has code for when it is started itself, or is a script that uses a device at once."""
     return facts.is_started or (facts.moves and "." not in facts.name)

@@ -1,0 +1,63 @@
+"""The report as a page: HTML or Markdown."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup, escape
+
+from tpulint.overview.content import Overview
+from tpulint.overview.pictures import SHOWN, by_module, memory_bars
+
+
+def html(overview: Overview) -> str:
+    """One HTML page, which loads nothing else."""
+    pages = _environment(escaping=True)
+    rows = pages.get_template("by_hand.html.j2")
+
+    def evidence_of(path: str) -> list[dict[str, Any]]:
+        """The results about a program: a target is its path, with what follows it."""
+        return [one for one in overview.evidence if _is_about(str(one["target"]), path)]
+
+    return pages.get_template("report.html.j2").render(
+        o=overview,
+        shown=SHOWN,
+        picture=by_module(overview.modules),
+        memory=memory_bars(overview.evidence),
+        hand=lambda by_hand: Markup(rows.render(rows=by_hand)),
+        evidence_of=evidence_of,
+    )
+
+
+def markdown(overview: Overview) -> str:
+    """The same as Markdown, without the pictures."""
+    template = _environment(escaping=False).get_template("report.md.j2")
+    return template.render(o=overview, memory=memory_bars(overview.evidence))
+
+
+def _is_about(target: str, path: str) -> bool:
+    return target.split()[0].rpartition(":")[0] == path or target.split()[0] == path
+
+
+def _environment(*, escaping: bool) -> Environment:
+    pages = Environment(
+        loader=PackageLoader("tpulint.overview"),
+        autoescape=escaping,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    pages.filters["code"] = _code
+    pages.filters["cell"] = lambda text: str(text).replace("|", "\\|").replace("\n", " ")
+    return pages
+
+
+def _code(text: str) -> Markup:
+    """A message with what stands in backticks as code."""
+    parts = text.split("`")
+    if len(parts) % 2 == 0:
+        return Markup(escape(text))
+    tags = (Markup("<code>{}</code>") if number % 2 else Markup("{}") for number in range(len(parts)))
+    return Markup("").join(tag.format(part) for tag, part in zip(tags, parts, strict=True))

@@ -47,6 +47,10 @@ The fix sets `ACCELERATE_TORCH_DEVICE` before the program creates the `Accelerat
 - The same holds for `TrainingArguments`. The runtime torchax-compat then compiles the loss and the optimizer
   of `Trainer`: a small Llama trained with the losses of the CPU, also with evaluation, and with accumulated
   gradients.
+- With both libraries, each device of the host is a process of the original program: the fix of TPU001
+  (`missing-torchax-environment`) adds `torchax_compat.distributed.one_rank_per_device()`.
+  On two and four devices, the losses, the gathered metrics and the gradient norms are those of two and four
+  processes with gloo, in both libraries.
 - The fix replaces `mixed_precision="fp16"` with `"bf16"`, because `"fp16"` needs a gradient scaler, which
   Accelerate does not create for the torchax device.
   On torchax, `"bf16"` converts nothing: the program computes in 32 bits.

@@ -54,7 +54,8 @@ The fix adds the lines `import torchax_compat` and `torchax_compat.enable()`:
   `torchax_compat.enable()` come before the import of that file.
 - The fix always adds `torchax_compat.enable()` after `import torchvision`, because the import of
   torchvision fails inside the torchax environment.
-- If the program starts a process group and uses a `DistributedSampler`, the fix also adds
+- If the program starts a process group and uses a `DistributedSampler`, shards parameters over processes, or
+  lets Accelerate or `Trainer` of transformers start processes, the fix also adds
   `torchax_compat.distributed.one_rank_per_device()`. The program then runs as one process on all devices of
   the host, with the results of one process per device; see [distributed programs](../distributed.md).
 - If the program uses `DataParallel`, the fix also adds `torchax_compat.distributed.shard_batches()`, as for

@@ -8,9 +8,11 @@ from collections.abc import Collection, Iterator
 from tpulint.knowledge.distributed import ADDRESSING, MESHES, ON_HOST, SAMPLERS, SHARDING, SPLITTING, START
 from tpulint.knowledge.runtime import ONE_RANK_PER_DEVICE, is_runtime_function
 from tpulint.knowledge.torch_xla import LAUNCH, PACKAGE, PLACING, TORCHAX_DEVICE, short_name
+from tpulint.knowledge.training import TRAINING_ARGUMENTS
 from tpulint.model.names.scopes import Scope
 from tpulint.model.processes.settings import settings
 from tpulint.model.project.project_file import ProjectFile
+from tpulint.model.project.takers import is_accelerator
 from tpulint.model.syntax.imports import first_import
 from tpulint.model.syntax.parsed_file import ParsedFile
 
@@ -82,6 +84,27 @@ def divides_samples(module: ParsedFile) -> bool:
 def shards_parameters(module: ParsedFile) -> bool:
     """Whether a file shards the parameters of a model over the processes."""
     return any(name in SHARDING for name in _called(module, SHARDING))
+
+
+def launches_by_library(module: ParsedFile) -> bool:
+    """Whether a library gives each process its share of the samples, when a launcher starts several.
+
+    Accelerate does so in `prepare()`, and `Trainer` of transformers in any case.
+    """
+    creates = any(
+        isinstance(call, ast.Call) and is_accelerator(call, module.names.qualified(call.func, scope))
+        for call, scope in module.index.calls.get("Accelerator", ())
+    )
+    if creates and "prepare" in module.index.calls:
+        return True
+    if any(name in TRAINING_ARGUMENTS for name in _called(module, TRAINING_ARGUMENTS)):
+        return True
+    return any(
+        isinstance(node, ast.Name | ast.Attribute)
+        and module.names.qualified(node, scope) in TRAINING_ARGUMENTS
+        for call, scope in module.index.calls.get("HfArgumentParser", ())
+        for node in ast.walk(call)
+    )
 
 
 def addresses_processes(module: ParsedFile) -> bool:

@@ -114,8 +114,9 @@ class ModuleFacts(NamedTuple):
     what JAX differentiates, `savers` the functions that save what they are given. `entries` are the classes
     of which it puts instances into dictionaries, each time that it does, `groups` are the process groups that
     it starts: whether each serves the host. `divides_samples` says that it has samplers that give each
-    process its share, `shards_parameters` that it shards parameters over the processes, `addresses_processes`
-    that its processes differ in other ways, `ranks_devices` that it makes each device a rank of one process,
+    process its share, `shards_parameters` that it shards parameters over the processes,
+    `launches_by_library` that a library does both, `addresses_processes` that its processes differ in other
+    ways, `ranks_devices` that it makes each device a rank of one process,
     `splits_batches` that one process splits batches over devices.
     `tables` gives for its names that stand for a dictionary, list or
     tuple references to the functions in it, `cuda_default` says that it makes a type of CUDA the default of
@@ -153,6 +154,7 @@ class ModuleFacts(NamedTuple):
     groups: tuple[bool, ...] = ()
     divides_samples: bool = False
     shards_parameters: bool = False
+    launches_by_library: bool = False
     addresses_processes: bool = False
     ranks_devices: bool = False
     splits_batches: bool = False

@@ -75,6 +75,7 @@ def programs_of(
     on_host = whole(having(lambda facts: any(facts.groups)))
     grouped = whole(having(lambda facts: facts.groups)) - on_host
     divided = whole(having(lambda facts: facts.divides_samples or facts.shards_parameters))
+    launched = whole(having(lambda facts: facts.launches_by_library)) - on_host
     addressed = whole(having(lambda facts: facts.addresses_processes))
     ranking = whole(having(lambda facts: facts.ranks_devices))
     prefixed = frozenset(modules) if having(lambda facts: facts.prefixes) else frozenset()
@@ -86,7 +87,7 @@ def programs_of(
         differentiated=whole(differentiated),
         calling_backward=whole(having(lambda facts: facts.backward) | scaled),
         grouped=grouped,
-        ranked=(grouped & divided) - addressed - (entering - ranking),
+        ranked=((grouped & divided) | launched) - addressed - (entering - ranking),
         splitting=whole(having(lambda facts: facts.splits_batches)),
         lacking_group=grouped | (entering - on_host),
         with_cuda_default=whole(having(lambda facts: facts.cuda_default)),

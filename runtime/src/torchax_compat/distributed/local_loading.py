@@ -36,15 +36,22 @@ def batches(loader: Any, iterate: Callable[[Any], Iterator[Any]]) -> Iterator[An
     return map(_merged, zip(*iterators, strict=True))
 
 
+#: The attributes of samplers for the number of ranks and for a rank: those of torch, and of accelerate.
+_OF_RANKS = (("num_replicas", "rank"), ("num_processes", "process_index"))
+
+
 def _sampler(loader: Any) -> Any:
     """The sampler of a loader that has a share for each rank, or None."""
     inner = getattr(loader.batch_sampler, "sampler", None)
-    for one in (loader.sampler, loader.batch_sampler, inner):
-        if (
-            getattr(one, "num_replicas", None) == ranks.world()
-            and getattr(one, "rank", None) == ranks.first()
-        ):
-            return one
+    candidates = (loader.sampler, loader.batch_sampler, inner)
+    return next((one for one in candidates if _rank_of(one) is not None), None)
+
+
+def _rank_of(sampler: Any) -> str | None:
+    """The name of the attribute of a sampler that has the first rank of this process, among all ranks."""
+    for number, rank in _OF_RANKS:
+        if getattr(sampler, number, None) == ranks.world() and getattr(sampler, rank, None) == ranks.first():
+            return rank
     return None
 
 
@@ -53,20 +60,22 @@ def _check(sampler: Any) -> None:
     is_own = isinstance(sampler, torch.utils.data.DistributedSampler)
     if is_own and type(sampler).__iter__ is torch.utils.data.DistributedSampler.__iter__:
         return
-    if ranks.count() == 1:
+    if ranks.count() == 1 or _rank_of(sampler) != _OF_RANKS[0][1]:
         return
     first, second = (list(_with_rank(sampler, rank)) for rank in ranks.own()[:2])
     if first == second and len(first) > 1:
         warnings.warn(
             f"`{type(sampler).__name__}` gives all ranks the same samples: it does not read its attribute "
-            "`rank` when it is iterated over; each device computes the same batch",
+            f"`{_rank_of(sampler)}` when it is iterated over; each device computes the same batch",
             stacklevel=4,
         )
 
 
 def _with_rank(sampler: Any, rank: int) -> Any:
     made = copy.copy(sampler)
-    made.rank = rank
+    name = _rank_of(sampler)
+    assert name is not None
+    setattr(made, name, rank)
     return made
 
 
@@ -84,6 +93,27 @@ def _of_rank(loader: Any, rank: int) -> Any:
     if getattr(inner, "sampler", None) is sampler:
         held["batch_sampler"] = copy.copy(inner)
         held["batch_sampler"].sampler = of_rank
+    if rank != ranks.first():
+        _separate(made, {})
+    return made
+
+
+def _separate(one: Any, known: dict[int, Any]) -> None:
+    """Give a loader or sampler generators of its own, which draw what those of the first rank draw."""
+    held = vars(one)
+    for name in ("sampler", "batch_sampler", "generator"):
+        inner = held.get(name)
+        if inner is not None and id(inner) not in known:
+            known[id(inner)] = _clone(inner) if name == "generator" else copy.copy(inner)
+            if name != "generator" and hasattr(inner, "__dict__"):
+                _separate(known[id(inner)], known)
+        if inner is not None:
+            held[name] = known[id(inner)]
+
+
+def _clone(generator: Any) -> Any:
+    made = torch.Generator(generator.device)
+    made.set_state(generator.get_state())
     return made
 
 

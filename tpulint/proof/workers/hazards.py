@@ -112,6 +112,12 @@ class Hazards:
                 self._add(hazard)
 
 
+def origin_of(tensor: Any) -> tuple[str, int] | None:
+    """Where a host tensor was made, if that is known."""
+    origin: tuple[str, int] | None = vars(tensor).get(ORIGIN)
+    return origin
+
+
 def user_frame(root: str) -> FrameType | None:
     """The innermost frame in a file of a folder."""
     frame: FrameType | None = sys._getframe(1)  # noqa: SLF001
@@ -350,6 +356,7 @@ def _if_traced(function: Callable[..., Any], original: Callable[..., Any]) -> Ca
 def _patch_host_tensors(patches: _Patches, hazards: Hazards) -> None:
     """Tensors of the host, of more than one element, in operations with traced ones."""
     import torch
+    import torchax
     from torch.utils import _pytree as pytree
     from torchax import tensor
     from torchax.view import View
@@ -362,12 +369,34 @@ def _patch_host_tensors(patches: _Patches, hazards: Hazards) -> None:
                 return value
             shape = "x".join(map(str, value.shape))
             message = f"a host tensor ({shape}) in an operation with traced tensors"
-            hazards.note("host tensor", message, getattr(value, ORIGIN, None))
+            hazards.note("host tensor", message, origin_of(value))
             return tensor.Tensor(self.t2j_copy(value), self)
 
         return convert(self, pytree.tree_map_only(torch.Tensor, moved, values))
 
     patches.put(tensor.Environment, "t2j_iso", converted)
+
+    # torchax takes any tensor that it meets within an operation for one of its own.
+    def array_of_view(view: Any) -> Any:
+        hazards.note("error", "torchax does not take a view in this place")
+        return view.jax()
+
+    def array_of_host_tensor(value: Any) -> Any:
+        hazards.note("host tensor", "a host tensor in an operation with traced tensors", origin_of(value))
+        return torchax.default_env().t2j_copy(value)
+
+    patches.put(View, "_elem", _Fallback(array_of_view))
+    patches.put(torch.Tensor, "_elem", _Fallback(array_of_host_tensor))
+
+
+class _Fallback:
+    """An attribute for objects that do not have it themselves."""
+
+    def __init__(self, get: Callable[[Any], Any]) -> None:
+        self._get = get
+
+    def __get__(self, owner: Any, _: type) -> Any:
+        return self if owner is None else self._get(owner)
 
 
 def _patch_operators(patches: _Patches, hazards: Hazards) -> None:

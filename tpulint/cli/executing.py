@@ -6,14 +6,6 @@ import importlib.util
 
 import click
 
-_TOPOLOGIES = {
-    "v4": "v4:2x2x1",
-    "v5e": "v5e:2x2",
-    "v5p": "v5p:2x2x1",
-    "v6e": "v6e:2x2",
-    "tpu7x": "tpu7x:2x2x1",
-}
-
 PLATFORM = click.option(
     "--platform",
     type=click.Choice(["auto", "cpu", "gpu", "tpu"]),
@@ -40,8 +32,3 @@ def require_packages(command: str, *, libtpu: bool = False) -> None:
             f"{command} needs {', '.join(missing)}, which is not installed: "
             f"pip install 'tpulint[{extras}]' torchax-compat"
         )
-
-
-def topology(name: str) -> str:
-    """The topology that a name stands for: `v5e:2x2` for `v5e`; the name of a topology is itself."""
-    return _TOPOLOGIES.get(name, name)

@@ -73,6 +73,28 @@ class _Command(click.Command):
     help="Do not trace the original abstractly, which lists all lines that fail under trace.",
 )
 @click.option(
+    "--tpu",
+    "tpus",
+    multiple=True,
+    metavar="NAME",
+    help="Compile the fixed code for this TPU, such as v5e or v6e:2x4; may be given several times. No TPU is"
+    " needed.",
+)
+@click.option(
+    "--mesh",
+    metavar="AXES",
+    help="Compile a module for a mesh of chips, such as data=2,model=4. The first axis splits the batch.",
+)
+@click.option(
+    "--shard",
+    multiple=True,
+    metavar="RULE",
+    help="Split the weights whose names match a pattern, such as 'attn.*weight=model,-': an axis of the mesh,"
+    " or -, for each dimension; may be given several times, and the first match counts.",
+)
+@click.option("--gradients", is_flag=True, help="Compile the backward pass of a module, too.")
+@click.option("--largest-batch", is_flag=True, help="Find the largest batch of a module that fits.")
+@click.option(
     "--output-format",
     type=click.Choice(["full", "json"]),
     default="full",
@@ -104,11 +126,11 @@ def verify(
 
     The exit code is 0 if all are the same, 1 if any differs, and 2 if any was not run.
     """
-    require_packages("verify")
-    from tpulint.proof import as_json
-    from tpulint.proof import verify as verified
+    require_packages("verify", libtpu=bool(choices["tpus"]))
     from tpulint.proof.choice import chosen
+    from tpulint.proof.results import as_json
     from tpulint.proof.text import render
+    from tpulint.proof.verification import verify as verified
     from tpulint.report.paint import paint_for
 
     try:

@@ -9,9 +9,10 @@ from pathlib import Path
 
 import click
 
-from tpulint.cli.executing import PLATFORM, require_packages, topology
+from tpulint.cli.executing import PLATFORM, require_packages
 from tpulint.cli.options import COLOR, cli
 from tpulint.cli.output import complain, write_now
+from tpulint.proof.names import topology
 
 
 @cli.command("verify-rules", short_help="Execute the fixture cases of rules; for authors of rules.")

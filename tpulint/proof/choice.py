@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from tpulint.invocation import UsageError
-from tpulint.proof.targets import Options, Target, read_size, read_table, read_words
+from tpulint.proof.names import topology
+from tpulint.proof.targets import Options, Target, read_mesh, read_size, read_table, read_words
 
 
 def chosen(
@@ -32,6 +33,10 @@ def chosen(
         given["memory"] = read_size(given["memory"])
     if "exclude" in given:
         given["exclude"] = tuple(one for globs in given["exclude"] for one in globs.split(","))
+    given["tpus"] = tuple(map(topology, given.get("tpus", options.tpus)))
+    axes, rules = given.pop("mesh", None), given.pop("shard", ())
+    if axes or rules:
+        given["mesh"] = read_mesh(axes or "", rules)
     return replace(options, **given), targets
 
 

@@ -11,7 +11,7 @@ from tpulint.proof import comparison, tracing
 from tpulint.proof.processes import Ended
 from tpulint.proof.project import Project
 from tpulint.proof.results import Failure, State, Trace, Verification
-from tpulint.proof.session import Session, read_failure
+from tpulint.proof.session import ON_CPU, Session, read_failure
 from tpulint.proof.targets import Target
 from tpulint.proof.workers.program import Request
 from tpulint.verify.record import Record, read
@@ -89,7 +89,7 @@ class _Programs:
     def trace(self) -> Trace:
         """Run the original for one step, and trace the modules that it calls."""
         request, folder = self._request("trace", "trace", 0.0)
-        ended = self.session.work("program", replace(request, steps=1), folder, cpu_only=True)
+        ended = self.session.work("program", replace(request, steps=1), folder, variables=ON_CPU)
         return tracing.read(Path(request.answer), Path(request.failure), ended, self.project)
 
     def _request(self, where: str, name: str, shift: float) -> tuple[Request, Path]:

@@ -90,6 +90,18 @@ class TracedLine:
 
 
 @dataclass(frozen=True, slots=True)
+class Shapes:
+    """The shapes in which batches arrive, each of which is compiled."""
+
+    count: int
+    shapes: tuple[str, ...] = ()
+    batches: int = 0
+    """How many batches were looked at."""
+    is_all: bool = False
+    """Whether these were all batches of the loader."""
+
+
+@dataclass(frozen=True, slots=True)
 class Trace:
     """All failures of one abstract trace of the original code, beside the findings of `check`."""
 
@@ -98,6 +110,8 @@ class Trace:
     lines: tuple[TracedLine, ...] = ()
     reason: str = ""
     """Why the trace stopped, or did not run."""
+    shapes: Shapes | None = None
+    """The shapes of the batches of a program's data loader."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,18 +175,6 @@ class Compiled:
 
 
 @dataclass(frozen=True, slots=True)
-class Shapes:
-    """The shapes in which batches arrive, each of which is compiled."""
-
-    count: int
-    shapes: tuple[str, ...] = ()
-    batches: int = 0
-    """How many batches were looked at."""
-    is_all: bool = False
-    """Whether these were all batches of the loader."""
-
-
-@dataclass(frozen=True, slots=True)
 class Verification:
     """One program or module, and everything that was found out about it."""
 
@@ -193,7 +195,6 @@ class Verification:
     notes: tuple[str, ...] = ()
     trace: Trace | None = None
     compiled: tuple[Compiled, ...] = ()
-    shapes: Shapes | None = None
     seconds: float = 0.0
 
     @property

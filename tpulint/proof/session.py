@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,9 @@ from tpulint.proof.processes import Ended, Limits, run
 from tpulint.proof.results import Failure, Frame
 from tpulint.proof.targets import Options
 from tpulint.verify.platform import Platform
+
+ON_CPU = {"JAX_PLATFORMS": "cpu"}
+"""The variable of a process that computes nothing on an accelerator."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +38,13 @@ class Session:
         return {"OMP_NUM_THREADS": str(threads), "PYTHONHASHSEED": "0", **self.platform.environment}
 
     def work(
-        self, worker: str, request: Any, folder: Path, *, processes: int = 1, cpu_only: bool = False
+        self,
+        worker: str,
+        request: Any,
+        folder: Path,
+        *,
+        processes: int = 1,
+        variables: Mapping[str, str] | None = None,
     ) -> Ended:
         """Run a worker, one of `tpulint.proof.workers`, with a request, in a folder.
 
@@ -43,9 +52,7 @@ class Session:
         """
         file = Path(request.failure).with_suffix(".request")
         file.write_text(json.dumps(asdict(request)), encoding="utf-8")
-        environment = self.environment(processes)
-        if cpu_only:
-            environment["JAX_PLATFORMS"] = "cpu"
+        environment = {**self.environment(processes), **(variables or {})}
         return run(
             ["-P", "-m", f"tpulint.proof.workers.{worker}", str(file)], folder, environment, self.limits
         )

@@ -65,9 +65,10 @@ class Options:
     platform: str = "auto"
     tpus: tuple[str, ...] = ()
     mesh: Mesh = Mesh()
+    gradients: bool = False
+    """Whether the backward pass of modules is compiled, too."""
     largest_batch: bool = False
     traces: bool = True
-    executes: bool = True
     exclude: tuple[str, ...] = ()
     project: Path | None = None
 

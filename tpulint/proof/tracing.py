@@ -11,8 +11,8 @@ from tpulint.finding import Finding
 from tpulint.invocation import asked_for
 from tpulint.proof.processes import Ended
 from tpulint.proof.project import Project
-from tpulint.proof.results import LineState, Trace, TracedLine
-from tpulint.proof.session import Session, read_failure
+from tpulint.proof.results import LineState, Shapes, Trace, TracedLine
+from tpulint.proof.session import ON_CPU, Session, read_failure
 from tpulint.proof.targets import Target
 from tpulint.proof.workers.tracing import Request
 
@@ -34,7 +34,7 @@ def of_module(session: Session, target: Target, project: Project, place: Path) -
         failure=str(failure),
     )
     folder = project.in_original(project.working_folder(target.file))
-    ended = session.work("tracing", request, folder, cpu_only=True)
+    ended = session.work("tracing", request, folder, variables=ON_CPU)
     return read(answer, failure, ended, project)
 
 
@@ -52,7 +52,13 @@ def beside_findings(found: Mapping[str, Any], project: Project) -> Trace:
     """The failures of a trace, each confirmed by a finding or missed, and findings without a failure."""
     findings = _findings(project.original)
     lines = sorted(_lines(found, findings), key=lambda line: (line.path, line.line))
-    return Trace("stopped" if found["stopped"] else "complete", tuple(lines), found["stopped"])
+    shapes = found.get("shapes")
+    return Trace(
+        "stopped" if found["stopped"] else "complete",
+        tuple(lines),
+        found["stopped"],
+        Shapes(**{**shapes, "shapes": tuple(shapes["shapes"])}) if shapes else None,
+    )
 
 
 def _lines(found: Mapping[str, Any], findings: Mapping[str, Sequence[Finding]]) -> Iterator[TracedLine]:

@@ -10,8 +10,8 @@ from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
 
-from tpulint.proof import modules, programs, tracing
-from tpulint.proof.project import copied, root_of
+from tpulint.proof import compilation, modules, programs, tracing
+from tpulint.proof.project import Project, copied, root_of
 from tpulint.proof.results import Report, Verification
 from tpulint.proof.session import Session
 from tpulint.proof.targets import Options, Target
@@ -58,7 +58,7 @@ def _of_project(session: Session, root: Path, targets: Iterable[Target]) -> Iter
             start, place = time.monotonic(), Path(folder).resolve()
             project = copied(root, place, session.options.exclude)
             result = programs.verified(session, target, project, place)
-            yield _finished(result, project.fixes, start)
+            yield _finished(_with_costs(result, session, target, project, place), project.fixes, start)
     if modules_of_project:
         with tempfile.TemporaryDirectory(prefix="tpulint-verify-") as folder:
             place = Path(folder).resolve()
@@ -69,7 +69,15 @@ def _of_project(session: Session, root: Path, targets: Iterable[Target]) -> Iter
                     result = modules.verified(session, one, project, place)
                     if session.options.traces:
                         result = replace(result, trace=tracing.of_module(session, one, project, place))
-                    yield _finished(result, project.fixes, start)
+                    yield _finished(_with_costs(result, session, one, project, place), project.fixes, start)
+
+
+def _with_costs(
+    result: Verification, session: Session, target: Target, project: Project, place: Path
+) -> Verification:
+    if not session.options.tpus:
+        return result
+    return replace(result, compiled=compilation.of_target(session, target, project, place))
 
 
 def _finished(result: Verification, fixes: int, start: float) -> Verification:

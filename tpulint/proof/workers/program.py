@@ -64,6 +64,7 @@ def _trace(request: Request, extent: Extent) -> None:
     """Run the program, and then trace the modules that it called."""
     import torch
 
+    from tpulint.proof.workers.batches import Loaders
     from tpulint.proof.workers.loading import Subject
     from tpulint.proof.workers.tracing import traced
     from tpulint.verify import reference
@@ -83,6 +84,8 @@ def _trace(request: Request, extent: Extent) -> None:
         finally:
             depth -= 1
 
+    loaders = Loaders()
+    loaders.install()
     torch.nn.Module.__call__ = called
     try:
         reference.run_script(Path(request.record), request.path, request.arguments, extent=extent)
@@ -94,6 +97,7 @@ def _trace(request: Request, extent: Extent) -> None:
         subject.call.train(is_training)  # type: ignore[attr-defined]
     if subjects:
         found = traced([subject for subject, _ in subjects.values()], request.root)
+        found["shapes"] = loaders.shapes()
         Path(request.answer).write_text(json.dumps(found), encoding="utf-8")
 
 

@@ -147,35 +147,46 @@ def abstractly(subject: Subject, environment: Any, mode: Callable[[], Any]) -> A
     It is called in a mode, which is entered after torchax's.
     """
     import jax
+
+    call, tensors = jax_function(subject, environment, mode)
+    abstract = jax.tree.map(shape_of, (state_of(subject), tensors))
+    return jax.eval_shape(call, jax.eval_shape(lambda: jax.random.key(0)), *abstract)
+
+
+def jax_function(
+    subject: Subject, environment: Any, mode: Callable[[], Any]
+) -> tuple[Callable[..., Any], list[Any]]:
+    """A subject as a function of a random key, its state by name, and the tensors among its inputs.
+
+    The function gives the arrays among the results.
+    """
+    import jax
     import torch
     from torch.utils import _pytree as pytree
     from torchax import interop
 
     leaves, tree = pytree.tree_flatten((subject.arguments, subject.keywords))
     places = [i for i, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor)]
-    state = state_of(subject)
+
+    def torch_call(state: Any, tensors: Any) -> Any:
+        values = list(leaves)
+        for place, tensor in zip(places, tensors, strict=True):
+            values[place] = tensor
+        arguments, keywords = pytree.tree_unflatten(values, tree)
+        with ExitStack() as stack:
+            stack.enter_context(mode())
+            if state:
+                replaced = torch.nn.utils.stateless._reparametrize_module  # noqa: SLF001
+                stack.enter_context(replaced(subject.call, state, tie_weights=True))
+            return subject.call(*arguments, **keywords)
 
     def call(key: Any, state: Any, tensors: Any) -> Any:
-        def torch_call(state: Any, tensors: Any) -> Any:
-            values = list(leaves)
-            for place, tensor in zip(places, tensors, strict=True):
-                values[place] = tensor
-            arguments, keywords = pytree.tree_unflatten(values, tree)
-            with ExitStack() as stack:
-                stack.enter_context(mode())
-                if state:
-                    stack.enter_context(
-                        torch.nn.utils.stateless._reparametrize_module(subject.call, state)  # noqa: SLF001
-                    )
-                return subject.call(*arguments, **keywords)
-
         # torchax cannot wrap a random key, so it travels beside the arguments.
         with environment.override_property(prng=key):
             results = interop.jax_view(torch_call)(state, tensors)
         return [leaf for leaf in jax.tree.leaves(results) if isinstance(leaf, jax.Array)]
 
-    abstract = jax.tree.map(shape_of, (state, [leaves[place] for place in places]))
-    return jax.eval_shape(call, jax.eval_shape(lambda: jax.random.key(0)), *abstract)
+    return call, [leaves[place] for place in places]
 
 
 def state_of(subject: Subject) -> dict[str, Any]:

@@ -1,0 +1,88 @@
+"""What the TPU's compiler says of a fixed module, or of the training step of a fixed program."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+from tpulint.proof.processes import Ended
+from tpulint.proof.project import Project
+from tpulint.proof.results import Collective, Compiled, Frame, Memory
+from tpulint.proof.session import Session, read_failure
+from tpulint.proof.targets import Target
+from tpulint.proof.workers import compiling, compiling_step
+
+VARIABLES = {
+    # With its usual effort, the compiler takes minutes for two matrix products on v6e.
+    "JAX_EXEC_TIME_OPTIMIZATION_EFFORT": "-1.0",
+    "TPU_SKIP_MDS_QUERY": "1",
+    "JAX_PLATFORMS": "cpu",
+}
+"""Variables of a process that compiles for a TPU that is not there."""
+
+
+def of_target(session: Session, target: Target, project: Project, place: Path) -> tuple[Compiled, ...]:
+    """A result for each topology that the user asked for.
+
+    Raises:
+        UsageError: libtpu does not know a topology, or the mesh has too many chips.
+    """
+    answer, failure = place / "compiled.answer", place / "compiled.failure"
+    for path in (answer, failure):
+        path.unlink(missing_ok=True)
+    folder = project.in_fixed(project.working_folder(target.file))
+    file, options = project.in_fixed(target.file), session.options
+    request: compiling.Request | compiling_step.Request
+    if target.expression:
+        request = compiling.Request(
+            path=str(file),
+            expression=target.expression,
+            inputs=list(target.inputs),
+            root=str(project.fixed),
+            answer=str(answer),
+            failure=str(failure),
+            topologies=list(options.tpus),
+            axes=list(options.mesh.axes),
+            rules=[(pattern, list(axes)) for pattern, axes in options.mesh.rules],
+            gradients=options.gradients,
+            largest_batch=options.largest_batch,
+        )
+    else:
+        request = compiling_step.Request(
+            path=os.path.relpath(file, folder),
+            arguments=list(target.arguments),
+            root=str(project.fixed),
+            answer=str(answer),
+            failure=str(failure),
+            topologies=list(options.tpus),
+        )
+    worker = "compiling" if target.expression else "compiling_step"
+    ended = session.work(worker, request, folder, variables=VARIABLES)
+    return _read(answer, failure, ended, options.tpus)
+
+
+def _read(answer: Path, failure: Path, ended: Ended, topologies: tuple[str, ...]) -> tuple[Compiled, ...]:
+    failed = read_failure(failure, "fixed")
+    if failed is not None:
+        error = f"{failed.type}: {failed.message}"
+        return tuple(Compiled(name, "fails", error=error, frames=failed.frames) for name in topologies)
+    if not answer.exists():
+        error = ended.death or "the process left no result"
+        return tuple(Compiled(name, "not run", error=error) for name in topologies)
+    rows = json.loads(answer.read_text(encoding="utf-8"))
+    if not rows:
+        error = "the program takes no step of an optimizer"
+        return tuple(Compiled(name, "not run", error=error) for name in topologies)
+    return tuple(map(_compiled, rows))
+
+
+def _compiled(row: dict[str, Any]) -> Compiled:
+    values = {
+        **row,
+        "memory": Memory(**row.get("memory", {})),
+        "collectives": tuple(Collective(**one) for one in row.get("collectives", ())),
+        "frames": tuple(Frame(**one) for one in row.get("frames", ())),
+    }
+    return Compiled(**values)

@@ -1,0 +1,205 @@
+"""Compiles a user's module for TPUs, from shapes alone: `python -m ...workers.compiling REQUEST`."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Callable
+from contextlib import nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tpulint.proof.workers import loading, tpu_compiler
+from tpulint.proof.workers.failures import described
+from tpulint.proof.workers.loading import BadTargetError, Subject
+from tpulint.proof.workers.tpu_compiler import Topology
+from tpulint.proof.workers.tracing import jax_function, shape_of, state_of
+
+_TRIES = 4
+"""How often a smaller batch is tried if the largest one by calculation does not fit."""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What to compile, and for what."""
+
+    path: str
+    expression: str
+    inputs: list[str]
+    root: str
+    """The copy of the project."""
+    answer: str
+    failure: str
+    topologies: list[str]
+    axes: list[tuple[str, int]]
+    rules: list[tuple[str, list[str]]]
+    gradients: bool
+    largest_batch: bool
+
+
+def run(request: Request) -> list[dict[str, Any]]:
+    """A row of costs for each topology."""
+    topologies = [tpu_compiler.described(name) for name in request.topologies]
+    import torchax
+    import torchax_compat
+
+    from tpulint.verify import torchvision_standin
+
+    torchvision_standin.install()
+    torchax_compat.enable()
+    tpu_compiler.user_lines_only()
+    subject = _abstract_subject(request)
+    return [_Compilation(request, subject, torchax.default_env(), one).row() for one in topologies]
+
+
+def _abstract_subject(request: Request) -> Subject:
+    """The subject with weights that have no memory; with real ones, if it reads them while it is made."""
+    import torch
+
+    module = loading.imported(Path(request.path))
+    name = Path(request.path).name
+    with torch.device("meta"):
+        arguments, keywords = loading.evaluated(request.inputs)
+    for device in (torch.device("meta"), nullcontext()):
+        try:
+            with device:
+                made = loading.subject(module, name, request.expression, ())
+        except BadTargetError:
+            raise
+        except Exception:
+            if isinstance(device, nullcontext):
+                raise
+            continue
+        return made if made.arguments or made.keywords else Subject(made.call, arguments, keywords)
+    raise AssertionError("the last attempt returns or raises")
+
+
+class _Compilation:
+    """One subject for one topology."""
+
+    def __init__(self, request: Request, subject: Subject, environment: Any, topology: Topology) -> None:
+        self._request, self._subject, self._topology = request, subject, topology
+        self._mesh = _mesh(request.axes, topology)
+        self._call, tensors = jax_function(subject, environment, lambda: nullcontext())
+        self._inputs = [shape_of(one) for one in tensors]
+        self._state = {name: shape_of(one) for name, one in state_of(subject).items()}
+        firsts = [one.shape[0] for one in self._inputs if one.shape]
+        self._batch = firsts[0] if firsts else 0
+
+    def row(self) -> dict[str, Any]:
+        """The costs for the batch of the inputs, and the largest batch if that is asked for."""
+        row = self._compiled(self._batch)
+        if self._request.largest_batch and row["state"] == "compiles" and self._batch and row["hbm"]:
+            row["largest_batch"] = self._largest(row)
+        return row
+
+    def _largest(self, row: dict[str, Any]) -> int:
+        """The largest batch that compiles and fits: by a line through two batches, and then confirmed."""
+        other = self._compiled(2 * self._batch)
+        if not row["fits"]:
+            return 0
+        first, second = tpu_compiler.total(row["memory"]), tpu_compiler.total(other["memory"])
+        growth = max(second - first, 1) / self._batch
+        largest = int(self._batch + (row["hbm"] - first) / growth)
+        for _ in range(_TRIES):
+            if largest <= self._batch:
+                break
+            if self._compiled(largest)["fits"]:
+                return largest
+            largest = int(largest * 0.95)
+        return self._batch
+
+    def _compiled(self, batch: int) -> dict[str, Any]:
+        import jax
+
+        what = "forward and backward" if self._request.gradients else "forward"
+        row: dict[str, Any]
+        try:
+            function = self._with_gradients() if self._request.gradients else self._call
+            key = self._placed(jax.eval_shape(lambda: jax.random.key(0)), ())
+            state = {name: self._placed(one, self._axes_of(name, one)) for name, one in self._state.items()}
+            inputs = [self._placed(one, self._axes_of_input(one)) for one in self._batched(batch)]
+            lowered = jax.jit(function).lower(key, state, inputs)
+        except Exception as error:
+            row = tpu_compiler.failed(error, self._topology, self._request.root)
+        else:
+            row = tpu_compiler.compiled(lowered, self._topology, self._request.root)
+        return {**row, "what": what, "batch": batch, "chips": self._mesh.size}
+
+    def _with_gradients(self) -> Callable[..., Any]:
+        """The gradients of a sum of the results with respect to the floating-point weights."""
+        import jax
+        import jax.numpy as jnp
+
+        def gradients(key: Any, state: Any, inputs: Any) -> Any:
+            trained = {name: one for name, one in state.items() if jnp.issubdtype(one.dtype, jnp.floating)}
+            fixed = {name: one for name, one in state.items() if name not in trained}
+
+            def loss(trained: Any) -> Any:
+                results = self._call(key, {**trained, **fixed}, inputs)
+                floats = [one for one in results if jnp.issubdtype(one.dtype, jnp.floating)]
+                return sum(one.astype(jnp.float32).sum() for one in floats), results
+
+            return jax.grad(loss, has_aux=True)(trained)
+
+        return gradients
+
+    def _batched(self, batch: int) -> list[Any]:
+        """The inputs with another batch, which is the first dimension of those that have its size there."""
+        import jax
+
+        return [
+            jax.ShapeDtypeStruct((batch, *one.shape[1:]), one.dtype)
+            if one.shape and one.shape[0] == self._batch
+            else one
+            for one in self._inputs
+        ]
+
+    def _placed(self, shape: Any, axes: tuple[str, ...]) -> Any:
+        import jax
+        from jax.sharding import NamedSharding, PartitionSpec
+
+        spec = PartitionSpec(*[axis or None for axis in axes])
+        return jax.ShapeDtypeStruct(shape.shape, shape.dtype, sharding=NamedSharding(self._mesh, spec))
+
+    def _axes_of(self, name: str, shape: Any) -> tuple[str, ...]:
+        """The axes that split the dimensions of a weight, by the first rule whose pattern its name has."""
+        for pattern, axes in self._request.rules:
+            if re.search(pattern, name):
+                return tuple(axes)[: len(shape.shape)]
+        return ()
+
+    def _axes_of_input(self, shape: Any) -> tuple[str, ...]:
+        """The first axis of a mesh splits the batch."""
+        axes = self._request.axes
+        return (axes[0][0],) if axes and shape.shape and shape.shape[0] % axes[0][1] == 0 else ()
+
+
+def _mesh(axes: list[tuple[str, int]], topology: Topology) -> Any:
+    import numpy as np
+    from jax.sharding import Mesh
+
+    names, sizes = zip(*(axes or [("x", 1)]), strict=True)
+    count = int(np.prod(sizes))
+    if count > len(topology.devices):
+        raise BadTargetError(f"--mesh has {count} chips, and {topology.name} has {len(topology.devices)}")
+    return Mesh(np.array(topology.devices[:count]).reshape(sizes), names)
+
+
+def main(file: str) -> None:
+    """Leave the rows, or what went wrong, in the files that a request names."""
+    request = Request(**json.loads(Path(file).read_text(encoding="utf-8")))
+    try:
+        rows = run(request)
+    except BadTargetError as error:
+        Path(request.failure).write_text(json.dumps({"usage": str(error)}), encoding="utf-8")
+    except BaseException as error:  # the user's code may raise anything
+        Path(request.failure).write_text(json.dumps(described(error, request.root)), encoding="utf-8")
+    else:
+        Path(request.answer).write_text(json.dumps(rows), encoding="utf-8")
+
+
+if __name__ == "__main__":  # tpulint: ignore[TPU001]
+    main(sys.argv[1])

@@ -46,14 +46,6 @@ class Mesh:
     rules: tuple[tuple[str, tuple[str, ...]], ...] = ()
     """A pattern of names of weights, and an axis for each dimension; empty for a whole one."""
 
-    @property
-    def size(self) -> int:
-        """How many chips the mesh has."""
-        size = 1
-        for _, length in self.axes:
-            size *= length
-        return size
-
 
 @dataclass(frozen=True, slots=True)
 class Options:

@@ -14,6 +14,7 @@ from typing import Any
 from tpulint.proof.workers import loading, tpu_compiler
 from tpulint.proof.workers.failures import described
 from tpulint.proof.workers.loading import BadTargetError, Subject
+from tpulint.proof.workers.runtime import enabled_runtime
 from tpulint.proof.workers.tpu_compiler import Topology
 from tpulint.proof.workers.tracing import jax_function, shape_of, state_of
 
@@ -43,13 +44,9 @@ def run(request: Request) -> list[dict[str, Any]]:
     """A row of costs for each topology."""
     topologies = [tpu_compiler.described(name) for name in request.topologies]
     import torchax
-    import torchax_compat
 
-    from tpulint.verify import torchvision_standin
-
-    torchvision_standin.install()
-    torchax_compat.enable()
-    tpu_compiler.user_lines_only()
+    runtime = enabled_runtime()
+    tpu_compiler.user_lines_only(runtime)
     subject = _abstract_subject(request)
     return [_Compilation(request, subject, torchax.default_env(), one).row() for one in topologies]
 

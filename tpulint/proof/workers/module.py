@@ -16,6 +16,7 @@ from typing import Any
 from tpulint.proof.workers import loading
 from tpulint.proof.workers.failures import described
 from tpulint.proof.workers.loading import BadTargetError, Subject
+from tpulint.proof.workers.runtime import enabled_runtime
 from tpulint.proof.workers.seeds import repeat_random_numbers
 from tpulint.verify.observe import observed
 from tpulint.verify.steps import shift
@@ -67,16 +68,11 @@ def run(request: Request) -> Any:
 
 
 def _on_torchax(request: Request) -> Answer:
-    import torchax_compat
-
-    from tpulint.verify import torchvision_standin
     from tpulint.verify.on_torchax import Watch
 
-    torchvision_standin.install()
-    watch = Watch()
-    torchax_compat.enable()
+    watch, runtime = Watch(), enabled_runtime()
     watch.install(entries=False)
-    answer = _called(_subject(request), "jax", torchax_compat.differentiable)
+    answer = _called(_subject(request), "jax", runtime.differentiable)
     return replace(answer, operations=watch.operations)
 
 

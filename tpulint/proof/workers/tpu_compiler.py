@@ -7,6 +7,7 @@ import time
 from collections import defaultdict
 from dataclasses import dataclass
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from tpulint.proof.workers.failures import frames_of, is_below
@@ -84,16 +85,15 @@ def _bytes_of(number: str, unit: str) -> int:
     return int(float(number) * _UNITS[unit])
 
 
-def user_lines_only() -> None:
+def user_lines_only(runtime: ModuleType) -> None:
     """Let the compiler's messages name lines of the user's code, not of torch, torchax or the runtime."""
     import jax._src.source_info_util as source_info
     import torch
     import torchax
-    import torchax_compat
 
     import tpulint
 
-    for package in (torch, torchax, torchax_compat, tpulint):
+    for package in (torch, torchax, runtime, tpulint):
         source_info.register_exclusion(str(Path(str(package.__file__)).parent))
 
 

@@ -59,6 +59,9 @@ ENVIRONMENT = ("compilation-cache", "mesh", "quiet")
 TARGETS = ("torchax", "torch_xla", "torchtpu")
 """What fixed programs may use a TPU through, the default first; `knowledge.targets` describes them."""
 
+SHARDING_DIMENSIONS = ("model", "data", "")
+"""What a sharding rule may say of a dimension of a parameter."""
+
 SEVERITIES = ("blocks", "slow", "cosmetic")
 """How much a finding matters, the highest first; see `Severity` of tpulint.finding."""
 
@@ -86,6 +89,8 @@ class Settings:
     `root` is what patterns are relative to, `traced` one of `CERTAINTIES`, `min_severity` the lowest of
     `SEVERITIES` that is reported, `target` one of `TARGETS`, `keep_gpu` whether fixed programs still run on
     CUDA, `environment` what of `ENVIRONMENT` is set up where a fixed program starts,
+    `sharding` the rules by which it shards parameters over `sharding_devices` devices, or over all if that is
+    0: for a pattern of their names, a dimension of the mesh, or "", for each of their own,
     `time_limit` the seconds of processor time that each of the two passes over a file may take, and
     `runtime_is_installed` whether the runtime torchax-compat is installed, None to look for it.
     """
@@ -106,6 +111,8 @@ class Settings:
     keep_gpu: bool = False
     include_tests: bool = False
     environment: tuple[str, ...] = ()
+    sharding: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    sharding_devices: int = 0
     cache_dir: Path | None = None
     time_limit: float = 60
     runtime_is_installed: bool | None = None
@@ -368,6 +375,30 @@ def _per_file(value: object, where: str) -> tuple[tuple[str, tuple[str, ...]], .
     return tuple((pattern, _strings(group, f"{where}, `{pattern}`,")) for pattern, group in value.items())
 
 
+def _sharding(value: object, where: str) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    if not isinstance(value, dict):
+        raise SettingsError(f"{where} must be a table of patterns to lists of dimensions, not {_kind(value)}")
+    rules = []
+    for pattern, given in value.items():
+        inner = f"{where}, `{pattern}`,"
+        dimensions = _strings(given, inner)
+        try:
+            re.compile(pattern)
+        except re.error as error:
+            raise SettingsError(f"{inner} is not a valid regular expression: {error}") from None
+        for one in dimensions:
+            if one not in SHARDING_DIMENSIONS:
+                raise SettingsError(f'{inner} may hold "model", "data" and "", not {one!r}')
+        rules.append((pattern, dimensions))
+    return tuple(rules)
+
+
+def _count(value: object, where: str) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+        raise SettingsError(f"{where} must be a positive number of devices, not {value!r}")
+    return value
+
+
 _KEYS: Mapping[str, Callable[[object, str], Any]] = {
     "select": _strings,
     "ignore": _strings,
@@ -384,6 +415,8 @@ _KEYS: Mapping[str, Callable[[object, str], Any]] = {
     "keep-gpu": _boolean,
     "include-tests": _boolean,
     "environment": _environment,
+    "sharding": _sharding,
+    "sharding-devices": _count,
     "cache-dir": _string,
     "time-limit": _seconds,
 }

@@ -14,7 +14,7 @@ from typing import NoReturn
 
 import click
 
-from tpulint.cli import check, doctor, fix, report, verify, verify_rules  # noqa: F401 # which add their commands to the group
+from tpulint.cli import check, doctor, fix, report, sharding, verify, verify_rules  # noqa: F401 # which add their commands to the group
 from tpulint.cli.options import cli
 from tpulint.cli.output import CLEAN, CLOSED_PIPE, ERROR, FINDINGS, INTERRUPTED, closed_pipe, complain
 from tpulint.frames import roomy

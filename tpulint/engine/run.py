@@ -194,6 +194,7 @@ def _linked(summaries: Mapping[str, Summary], settings: Settings) -> ProjectFact
     if project.uses_runtime and not settings.runtime_is_installed:
         project.finds_runtime = _finds_runtime(project, settings)
     project.environment = settings.environment
+    project.sharding = settings.sharding, settings.sharding_devices
     return project
 
 

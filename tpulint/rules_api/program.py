@@ -66,6 +66,11 @@ class Program(Namespace):
         return self._module.project.environment
 
     @property
+    def sharding(self) -> tuple[tuple[tuple[str, tuple[str, ...]], ...], int]:
+        """The sharding rules of the project settings, and the number of devices for them, or 0."""
+        return self._module.project.sharding
+
+    @property
     def file_imports(self) -> frozenset[str]:
         """The qualified names that this file imports."""
         return frozenset(self._module.project.modules[self._module.name].imports)

@@ -82,13 +82,17 @@ The setting is a list that may contain these values:
   Without `"quiet"`, Python shows each of the two warnings once.
   The first warning, `The given NumPy array is not writable`, appears when a tensor is copied to the host.
   The second warning is `Explicitly requested dtype int64 ... will be truncated to dtype int32`.
+
+With the setting `sharding`, the fix adds `torchax_compat.distributed.shard_by_name(...)`, which shards the
+parameters of modules over devices by their names; see [distributed
+programs](../distributed.md#sharding-rules-by-name).
 """
 
 from __future__ import annotations
 
 import ast
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from tpulint.knowledge.runtime import ENABLE, ONE_RANK_PER_DEVICE, PACKAGE
 from tpulint.rules_api import Applicability, Change, Context, Finding, Fix, Import, Rule, Scope, ScopeKind
@@ -114,6 +118,7 @@ _LINES = {
 _NEEDED = {"compilation-cache": ("import os", "import jax"), "quiet": ("import warnings",)}
 #: The file through which other programs load the models of a repository, with `torch.hub.load`.
 _HUB = "hubconf.py"
+_BY_NAME = f"{PACKAGE}.distributed.shard_by_name"
 _SHARDED = f"{PACKAGE}.distributed.shard_batches()"
 
 
@@ -270,9 +275,33 @@ def _asked_for(ctx: Context, lines: Mapping[str, tuple[str, ...]]) -> list[str]:
 
 
 def _sharding(ctx: Context) -> list[str]:
+    lines = []
     if ctx.program.has_rank_per_device:
-        return [f"{ONE_RANK_PER_DEVICE}()"]
-    return [_SHARDED] if "mesh" in ctx.program.environment or ctx.program.splits_batches else []
+        lines = [f"{ONE_RANK_PER_DEVICE}()"]
+    elif "mesh" in ctx.program.environment or ctx.program.splits_batches:
+        lines = [_SHARDED]
+    rules, devices = ctx.program.sharding
+    if rules:
+        lines += [
+            f"{_BY_NAME}(",
+            "    {",
+            *(f"        {_quoted(pattern)}: {_tuple(given)}," for pattern, given in rules),
+            "    },",
+            *([f"    devices={devices},"] if devices else []),
+            ")",
+        ]
+    return lines
+
+
+def _tuple(dimensions: Sequence[str]) -> str:
+    texts = [f'"{one}"' if one else "None" for one in dimensions]
+    return f"({', '.join(texts)}{',' if len(texts) == 1 else ''})"
+
+
+def _quoted(pattern: str) -> str:
+    """A regular expression as a raw string, if it can be one."""
+    is_raw = '"' not in pattern and not pattern.endswith("\\")
+    return f'r"{pattern}"' if is_raw else repr(pattern)
 
 
 def _needed(ctx: Context) -> list[str]:

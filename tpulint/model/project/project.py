@@ -30,6 +30,8 @@ class ProjectFacts(DeviceUse):
         self.finds_runtime = True
         #: What else is set up where a program enters torchax; see `Settings.environment`.
         self.environment: tuple[str, ...] = ()
+        #: The rules for the sharding of parameters, and the number of devices for that, or 0.
+        self.sharding: tuple[tuple[tuple[str, tuple[str, ...]], ...], int] = (), 0
         self._placement = Placement(self)
 
     def apart(self, modules: Mapping[str, ModuleFacts]) -> ProjectFacts:

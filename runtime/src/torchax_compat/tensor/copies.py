@@ -19,7 +19,7 @@ import torch
 from ..adapters.torch_internals import pytree
 from ..adapters.torchax_internals import tensor_to
 from ..patches.declarations import TORCHAX, patch, setup
-from . import arrays
+from . import arrays, placements, sharding
 
 _placed = None
 
@@ -34,9 +34,20 @@ def place_by(function: Callable[..., Any] | None) -> None:
     _placed = function
 
 
+def place_by_default(function: Callable[..., Any]) -> None:
+    """Pass all arrays that are copied to the device through a function, unless another one places them."""
+    if _placed is None:
+        place_by(function)
+
+
 @setup("placement of batches", why="`disable()` ends the effect of `shard_batches()`.")
 def _placement() -> Any:
-    return lambda: place_by(None)
+    def end() -> None:
+        place_by(None)
+        sharding.forget()
+        placements.forget()
+
+    return end
 
 
 @patch(

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import functools
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
@@ -23,7 +23,7 @@ from torchax.view import View
 
 from ..adapters.torch_internals import DisableTorchFunction, apply_to_module
 from ..adapters.torchax_internals import to_copy
-from ..patches.declarations import TORCH, TORCHAX, patch
+from ..patches.declarations import TORCH, TORCHAX, patch, setup
 from . import arrays, lazy_modules, placements
 
 _optimizers: weakref.WeakSet[torch.optim.Optimizer] = weakref.WeakSet()
@@ -35,6 +35,8 @@ _make = torch.optim.Optimizer.__init__
 _register, _to = torch.nn.Module.register_parameter, torch.nn.Module.to
 #: The depth of nested modules that are being moved.
 _depth = 0
+#: Called with a module that was moved, or converted, with all that it contains.
+AFTER_MOVES: list[Callable[[torch.nn.Module], None]] = []
 
 
 def is_moving() -> bool:
@@ -76,11 +78,20 @@ def move(module: torch.nn.Module, *args: Any, **kwargs: Any) -> Any:
     global _depth
     _depth += 1
     try:
-        return _moved_with_others(module, *args, **kwargs)
+        result = _moved_with_others(module, *args, **kwargs)
     finally:
         _depth -= 1
         if not _depth:
             _share()
+    if not _depth:
+        for function in AFTER_MOVES:
+            function(module)
+    return result
+
+
+@setup("sharding rules", why="`disable()` ends the effect of `shard_by_name()`.")
+def _rules() -> Any:
+    return AFTER_MOVES.clear
 
 
 @patch(

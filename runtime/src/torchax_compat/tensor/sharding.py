@@ -26,6 +26,17 @@ def use(count: int, model: int = 1) -> None:
     """
     global _used, _model
     _used, _model = count * model, model
+    _clear()
+
+
+def forget() -> None:
+    """Lay the mesh over all devices again."""
+    global _used, _model
+    _used, _model = None, 1
+    _clear()
+
+
+def _clear() -> None:
     for function in (mesh, rows, replicated):
         function.cache_clear()
 

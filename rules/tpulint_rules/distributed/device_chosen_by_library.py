@@ -17,7 +17,7 @@ Calls that request the CPU are not reported.
 
 ## Why it matters on TPU
 
-Accelerate and Lightning do not support torchax:
+Accelerate and Lightning do not know torchax:
 
 - `accelerator.prepare(model)`, and `Trainer` of Lightning and of transformers, leave the model on the host.
   The program then trains on the host, slowly, without an error.
@@ -54,6 +54,13 @@ The fix sets `ACCELERATE_TORCH_DEVICE` before the program creates the `Accelerat
 - The fix replaces `mixed_precision="fp16"` with `"bf16"`, because `"fp16"` needs a gradient scaler, which
   Accelerate does not create for the torchax device.
   On torchax, `"bf16"` converts nothing: the program computes in 32 bits.
+- `Trainer` of Lightning gets `accelerator="jax"`, which is an accelerator of the runtime torchax-compat.
+  The runtime compiles `training_step` and the optimizers.
+  A model with batch normalization, metrics of torchmetrics, a scheduler, clipping and accumulated gradients
+  trained with the losses of the CPU, and with the same logged values.
+  With `precision="bf16-mixed"`, they agree up to the rounding of bfloat16.
+  A step that logs Python numbers runs call by call.
+  Manual optimization (`automatic_optimization = False`) raises `NotImplementedError`.
 - With `--keep-gpu`, the fixed program checks for CUDA. The fixed program sets the environment variable and
   uses `"bf16"` only if CUDA is not available.
 
@@ -62,8 +69,10 @@ The fix sets `ACCELERATE_TORCH_DEVICE` before the program creates the `Accelerat
 A function that returns the device has no fix if its arguments are not constants, because the user may request
 the CPU. Use `torch.device("jax")` unless the user does.
 
-`Trainer` and `Fabric` of Lightning have no fix.
-Replace `Trainer` with a training loop of your own.
+`Fabric` of Lightning has no fix.
+A `Trainer` of Lightning for several devices, such as with `strategy="ddp"` or `devices=4`, has no fix either:
+on one chip, it would train with smaller batches.
+Replace them with a training loop of your own.
 With JAX, one process uses all chips of a host, so the loop needs no process group.
 A loop for one device is short:
 
@@ -107,6 +116,12 @@ _TRAINERS = frozenset(
     for package in ("lightning", "lightning.pytorch", "pytorch_lightning")
     for name in ("Trainer", "trainer.Trainer", "trainer.trainer.Trainer")
 )
+#: Arguments of Lightning's `Trainer`, with the values with which it may use one device.
+_ONE_DEVICE: dict[str, tuple[object, ...]] = {
+    "strategy": ("auto",),
+    "devices": ("auto", 1, "1"),
+    "num_nodes": (1,),
+}
 _PARSERS = frozenset({"transformers.HfArgumentParser", "transformers.hf_argparser.HfArgumentParser"})
 
 
@@ -211,15 +226,42 @@ def trainer(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     if ctx.names.qualified(call.func) not in _TRAINERS or _is_elsewhere(call, ctx):
         return
     wanted = _constant(call, "accelerator")
-    if wanted == "cpu":
+    if wanted in ("cpu", "jax"):
         return
     if wanted in ("gpu", "cuda"):
-        message = "`Trainer` of Lightning finds no GPU on a TPU host and raises; write your own training loop"
+        message = "`Trainer` of Lightning finds no GPU on a TPU host and raises"
     elif wanted == "tpu":
-        message = "`Trainer` of Lightning needs `torch_xla` on TPU, not torchax; write your own training loop"
+        message = "`Trainer` of Lightning needs `torch_xla` on TPU, not torchax"
     else:
-        message = "`Trainer` of Lightning trains on the CPU, without an error; write your own training loop"
-    yield ctx.finding(call, message)
+        message = "`Trainer` of Lightning trains on the CPU, without an error"
+    yield ctx.finding(call, message, _on_jax(call, ctx))
+
+
+def _on_jax(call: ast.Call, ctx: Context) -> Fix | None:
+    """The fix that passes the accelerator of the runtime to a `Trainer` for one device."""
+    given = arguments_by_name(call, ())
+    if call.args or any(word.arg is None for word in call.keywords):
+        return None
+    for name, allowed in _ONE_DEVICE.items():
+        if name in given and _constant(call, name) not in allowed:
+            return None
+    accelerator = given.get("accelerator")
+    if accelerator is not None and not isinstance(accelerator, ast.Constant):
+        return None
+    is_kept = ctx.program.keeps_cuda
+    imports = ctx.rewrite.imports(*(["import torch"] if is_kept else []))
+    if imports is None:
+        return None
+    device = ctx.rewrite.quoted("jax", accelerator or call)
+    if is_kept:
+        gpu = ctx.rewrite.quoted("gpu", accelerator or call)
+        device = f"{gpu} if torch.cuda.is_available() else {device}"
+    if accelerator is not None:
+        edit = ctx.rewrite.replace(accelerator, device)
+    else:
+        edit = ctx.rewrite.add_argument(call, f"accelerator={device}")
+    title = 'pass `accelerator="jax"` of the runtime, which trains on one chip'
+    return ctx.rewrite.fix(title, *imports, edit, applicability=Applicability.UNSAFE)
 
 
 def _is_elsewhere(call: ast.Call, ctx: Context) -> bool:

@@ -200,3 +200,26 @@ def test_layers_that_are_made_in_each_call_draw_their_weights() -> None:
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "`.*` runs call by call")
         assert_same_as_torch(compute_loss, Attention(), X, is_compiled=False)
+
+
+@pytest.mark.parametrize("decorated", [False, True])
+def test_inference_mode_is_no_grad(decorated: bool) -> None:
+    net = nn.Sequential(nn.Linear(3, 4), nn.Dropout(0.5), nn.LayerNorm(4)).eval()
+    expected = net(X).detach()
+    net.to("jax")
+
+    def compute(x):
+        hidden = net(x)
+        hidden[:, 0] = hidden.narrow(1, 1, 1).squeeze(1)
+        return torch.tensordot(hidden, torch.eye(4, device="jax"), 1), torch.is_grad_enabled()
+
+    if decorated:
+        result, enabled = torch.inference_mode()(compute)(X.to("jax"))
+    else:
+        with torch.inference_mode():
+            result, enabled = compute(X.to("jax"))
+            with torch.inference_mode(mode=False):
+                assert torch.is_grad_enabled()
+    expected[:, 0] = expected[:, 1]
+    torch.testing.assert_close(result.cpu(), expected)
+    assert (False, True) == (enabled, torch.is_grad_enabled())

@@ -15,6 +15,9 @@ from tpulint.model.project.takers import is_accelerator
 #: Frameworks that name their devices themselves.
 OTHER_FRAMEWORKS = frozenset({"flax", "jax", "keras", "mindspore", "mxnet", "paddle", "tensorflow"})
 
+#: Packages that torch's devices are passed to.
+KNOW_DEVICES = frozenset({"accelerate", "lightning", "pytorch_lightning", "torch", "transformers"})
+
 #: Functions that export a model.
 EXPORTING = frozenset(
     {
@@ -27,7 +30,7 @@ EXPORTING = frozenset(
 def placing(index: Index, names: Names, imports: Collection[str]) -> set[int]:
     """The functions, and the module, that name such a device, by identity; `imports` are what it imports."""
     packages = {name.partition(".")[0] for name in imports}
-    knows_device = not packages.isdisjoint({"torch", "accelerate", "transformers"})
+    knows_device = not packages.isdisjoint(KNOW_DEVICES)
     if not knows_device and (not index.module.stars or packages & OTHER_FRAMEWORKS):
         return set()
     texts = [

@@ -1,4 +1,7 @@
-"""`torch.no_grad()` for JAX: results get no gradient, and written tensors keep theirs."""
+"""`torch.no_grad()` for JAX: results get no gradient, and written tensors keep theirs.
+
+`torch.inference_mode()` is the same as `torch.no_grad()`.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,18 @@ from torch.overrides import TorchFunctionMode
 from torchax.tensor import Tensor
 
 from ..adapters.torch_internals import pytree
+from ..patches.declarations import TORCH, patch
 from ..tensor import arrays
+
+
+@patch(
+    "torch.autograd.grad_mode:inference_mode.__enter__",
+    why="In inference mode, tensors of torchax lack attributes, and many operations raise.",
+    upstream=f"{TORCH}autograd/grad_mode.py",
+)
+def _enter_inference_mode(self: Any) -> None:
+    self._inference_mode_context = torch.set_grad_enabled(not self.mode)  # whose exit restores the mode
+    self._inference_mode_context.__enter__()
 
 
 class NoGradMode(TorchFunctionMode):

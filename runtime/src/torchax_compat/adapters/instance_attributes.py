@@ -78,7 +78,7 @@ OPERATORS = {
 }
 #: By class, the attributes that the runtime adds to instances, and that torch and torchax may not use.
 ADDED: dict[type, set[str]] = {
-    torchax.tensor.Tensor: {"_shown_by", "_stride", "_taken"},
+    torchax.tensor.Tensor: {"_kept_by", "_shown_by", "_stride", "_taken"},
 }
 #: The attribute by which torch recognizes parameters of other classes of tensors.
 PARAMETER_MARK = "_is_param"

@@ -54,9 +54,9 @@ class CompiledFunction:
         placements.restore()
         repeated = self.repeated.version(plain_args, plain_kwargs)
         if repeated is not None:
-            version, given = repeated
+            version, given, values = repeated
             self.hits += 1
-            return version(given, is_compiled=True)[0]
+            return version.repeated(given, values)[0]
         if local_tensor.are_among((plain_args, plain_kwargs)):
             return local_tensor.CALLS["function"](self, plain_args, plain_kwargs)
         args, kwargs = self.records.taken(plain_args, plain_kwargs)

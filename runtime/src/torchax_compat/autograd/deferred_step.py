@@ -111,10 +111,12 @@ class Plan:
         self.learned = list(itertools.compress(learned, version.reached))
         self._places = {id(p): i for i, p in enumerate(learned)}
         self._numbers = {id(p): i for i, p in enumerate(self.learned)}
+        self.dtype = self.learned[0].jax().dtype
         self.all_places: tuple[int, ...] = tuple(range(len(self.learned)))
         self._ids = list(map(id, self.learned))
         self._show([deferral.waiting(p.shape, p.jax().dtype) for p in self.learned])
         self.inputs = array_groups.ArrayGroup(version.parameters)
+        self.buffers = array_groups.ArrayGroup(())
         return len({p.dtype for p in self.learned}) == 1 and all(type(p) is Tensor for p in self.learned)
 
     def update_of(self, parameters: Sequence[torch.Tensor], key: Any) -> Any:
@@ -147,7 +149,22 @@ class Plan:
             is_held = held[i] > _OF_GRADIENT or "is_given" in vars(known[i])
             is_current = deferral.gradients.get(id(p)) is self.shown[id(p)]
             made.append(known[i] if is_current or not is_held else deferral.waiting(p.shape, self.dtype))
+        self.gradients.release()
         self._show(made)
+
+    def values(self, given: Sequence[torch.Tensor]) -> list[Any]:
+        """The arrays of the inputs of a call."""
+        known = self.inputs
+        count = len(known.tensors)
+        if not array_groups.are_same(known.tensors, given):  # a view, as a parameter
+            return list(map(arrays.array_of, given))
+        return [*known.get(), *map(arrays.array_of, given[count:])]
+
+    def find_buffers(self) -> None:
+        """Look for the present buffers of the modules."""
+        found = list(trace.buffers_of(self.version.modules).values())
+        if not array_groups.have_same(found, self.buffers.tensors):
+            self.buffers = array_groups.ArrayGroup(found)
 
     def is_unobserved(self, learned: Sequence[torch.Tensor]) -> bool:
         """Whether PyTorch has neither gradients of the parameters nor hooks on them."""
@@ -157,20 +174,14 @@ class Plan:
             self._observed = deferral.changes
         return True
 
-    @property
-    def dtype(self) -> Any:
-        """The dtype of the gradients."""
-        return self.learned[0].jax().dtype
-
 
 class DeferredStep:
-    """A recorded call of a version of a function for some tensors."""
+    """A recorded call of a version of a function for some tensors, with their arrays."""
 
-    def __init__(self, version: Any, given: Sequence[torch.Tensor]) -> None:
+    def __init__(self, version: Any, given: Sequence[torch.Tensor], values: list[Any]) -> None:
         self.version, self.plan, self.given = version, version.plan, given
-        self._buffers = array_groups.ArrayGroup(list(trace.buffers_of(version.modules).values()))
+        self._buffers = self.plan.buffers
         self._buffer_values = self._buffers.get()
-        values = self._values(given)
         wanted = version.with_gradient
         self._learned = list(itertools.compress(values, wanted))
         self._fixed = [value for value, wants in zip(values, wanted, strict=True) if not wants]
@@ -184,13 +195,6 @@ class DeferredStep:
         self._seed: int | None = None  # the output on which `backward` was called
         self._before: list[Any] | None = None
         self._norms: list[tuple[tuple[int, ...], float, Tensor, float | None]] = []
-
-    def _values(self, given: Sequence[torch.Tensor]) -> list[Any]:
-        known = self.plan.inputs
-        count = len(known.tensors)
-        if not array_groups.are_same(known.tensors, given):  # a view, as a parameter
-            return list(map(arrays.array_of, given))
-        return [*known.get(), *map(arrays.array_of, given[count:])]
 
     # The backward pass
 
@@ -266,7 +270,7 @@ class DeferredStep:
         if not self.is_backward:
             return None
         own = self.gradients.tensors
-        if len(gradients) == len(own) and array_groups.are_same(gradients, own):
+        if array_groups.have_same(gradients, own):
             places: tuple[int, ...] = self.plan.all_places
             return places
         known = {id(gradient): i for i, gradient in enumerate(own)}
@@ -344,7 +348,8 @@ class DeferredStep:
         seeds = [jax.numpy.ones(k.shape, k.dtype) if i == self._seed else None for i, k in enumerate(kinds)]
         gradients = version.backward(self.pullback, seeds, kinds, version.reached)
         self.pullback = None
-        self._leave_gradients(*_finished(gradients, self._before, self._clips(), self._bounds()))
+        gradients = _accumulated(gradients, self._before)
+        self._leave_gradients(gradients, _clipped(gradients, self._clips(), self._bounds())[1])
 
     def _clips(self) -> Any:
         return tuple((where, kind, most is not None) for where, kind, _, most in self._norms)
@@ -363,22 +368,28 @@ class DeferredStep:
     def _end(self) -> None:
         """Stop recording; what the call changes has its former value until it is computed."""
         deferral.current = None
-        self._buffers.put(self._buffer_values)
+        self._buffers.keep(self._buffer_values)
         if self._owner_of_key is not None:
             vars(self._owner_of_key)["prng"] = self._key
 
     def _leave(self, floats: Any, rest: Any, written: Any, random: Any) -> None:
         for tensor, value in zip((*self.floats, *self.rest), (*floats, *rest), strict=True):
             vars(tensor)["_elem"] = value
-        self._buffers.put(written)
+        self._buffers.keep(written)
         if self._owner_of_key is not None:
             vars(self._owner_of_key)["prng"] = random
         self.kinds = tuple(value.aval for value in floats)
         # The graph of the results holds this step, so it must not hold them.
         self.floats, self.rest, self.given = [], [], ()
 
-    def _leave_gradients(self, gradients: Any, norms: Any) -> None:
-        self.gradients.put(gradients)
+    def _leave_gradients(self, gradients: list[Any], norms: Any) -> None:
+        clips, bounds = self._clips(), self._bounds()
+
+        def finish(values: list[Any]) -> list[Any]:
+            with jax.ensure_compile_time_eval():  # a function that is traced may read them
+                return _clipped(values, clips, bounds, norms)[0]
+
+        self.gradients.keep(gradients, finish if bounds else None)
         for (_, _, total, _), value in zip(self._norms, norms, strict=True):
             vars(total)["_elem"] = value
 
@@ -405,22 +416,32 @@ class _Program:
             raise NotPlainError
         seeds = [jax.numpy.ones_like(one) if i == self._seed else None for i, one in enumerate(floats)]
         gradients = vjp_functions.pull_back(pullback, seeds, floats, version.reached)
-        gradients, norms = _finished(gradients, before, self._clips, most)
+        gradients = _accumulated(gradients, before)
+        clipped, norms = _clipped(gradients, self._clips, most)
         if self._compute is not None:
-            taken = [gradients[i] for i in taken_from]
+            taken = [clipped[i] for i in taken_from]
             values, state = self._compute(values, taken, state, numbers)
+        # Clipped gradients as further results would take as much memory once more.
         return floats, rest, written, random, gradients, norms, values, state
 
 
-def _finished(gradients: Any, before: Any, clips: Any, most: Any) -> Any:
-    """Gradients, added to those of earlier passes and clipped, and their norms before they are clipped."""
-    gradients, norms, most = list(gradients), [], iter(most)
-    if before is not None:
-        gradients = [old + new for old, new in zip(before, gradients, strict=True)]
+def _accumulated(gradients: Any, before: list[Any] | None) -> list[Any]:
+    """Gradients, added to those of earlier passes."""
+    if before is None:
+        return list(gradients)
+    return [old + new for old, new in zip(before, gradients, strict=True)]
+
+
+def _clipped(gradients: list[Any], clips: Any, most: Any, norms: Any = None) -> tuple[list[Any], list[Any]]:
+    """Clipped gradients, and their norms before they are clipped, which are computed unless given."""
+    gradients, most = list(gradients), iter(most)
+    given = None if norms is None else iter(norms)
+    norms = []
     for places, kind, is_clipped in clips:
-        norms.append(gradient_clipping.norm([gradients[i] for i in places], kind))
+        chosen = [gradients[i] for i in places]
+        norms.append(gradient_clipping.norm(chosen, kind) if given is None else next(given))
         if is_clipped:
-            found = gradient_clipping.clipped([gradients[i] for i in places], next(most), norms[-1])
+            found = gradient_clipping.clipped(chosen, next(most), norms[-1])
             for i, value in zip(places, found, strict=True):
                 gradients[i] = value
     return gradients, norms

@@ -21,14 +21,14 @@ class Node(torch.autograd.Function):
     def forward(ctx: Any, version: Any, run: Any, *given: Any) -> Any:
         """The results of the function as tensors; integers among them have no gradient.
 
-        Without a compiled function to run, the call is recorded, and computed later.
+        With a recorded call in place of a compiled function, they are computed later.
         """
         forward, ctx.backward_function = run
         ctx.version, ctx.step = version, None
-        if forward is None:
+        if isinstance(forward, deferred_step.DeferredStep):
             ctx.is_float = version.is_float
             ctx.reached, ctx.bearing = version.reached, version.plan.bearing
-            ctx.step = deferral.current = deferred_step.DeferredStep(version, given)
+            ctx.step = deferral.current = forward
             return _outputs(ctx, ctx.step.floats, ctx.step.rest)
         floats, rest, ctx.pullback, ctx.reached, ctx.bearing = version.compute(forward, given)
         ctx.kinds = tuple(value.aval for value in floats)
@@ -68,9 +68,10 @@ class Node(torch.autograd.Function):
 _apply = function_apply.__get__(None, Node)
 
 
-def recorded(version: Any, given: Any) -> Any:
+def recorded(version: Any, given: Any, values: list[Any]) -> Any:
     """The results of a call of a `Specialization` that is recorded, and computed later."""
-    return _apply(version, (None, version.backward), *given)
+    step = deferred_step.DeferredStep(version, given, values)
+    return _apply(version, (step, version.backward), *given)
 
 
 def _reached_from(ctx: Any, have_gradients: Any) -> Any:

@@ -38,9 +38,10 @@ class _Call:
         self._ids = set(map(id, self._parameters))
         self._guards = [guard for guard in version.guards if not guard.holds_with(read)]
         read.keep()
+        version.plan.find_buffers()
 
-    def given(self, leaves: Sequence[Any], tree: Any) -> list[torch.Tensor] | None:
-        """The inputs of the version for a call; None for a call that is not like this one."""
+    def given(self, leaves: Sequence[Any], tree: Any) -> tuple[list[torch.Tensor], list[Any]] | None:
+        """The inputs of the version for a call, and their arrays; None for one that is not like this one."""
         if tree != self.tree or any(leaves[i] is not plain for i, plain in self._plain):
             return None
         tensors = [leaves[i] for i in self._tensors]
@@ -56,7 +57,7 @@ class _Call:
             return None
         values = [*self.version.plan.inputs.get(), *map(arrays.array_of, tensors)]
         kinds = set(map(type, values))
-        return None if any(issubclass(kind, jax.core.Tracer) for kind in kinds) else given
+        return None if any(issubclass(kind, jax.core.Tracer) for kind in kinds) else (given, values)
 
 
 class RepeatedCalls:
@@ -67,7 +68,7 @@ class RepeatedCalls:
         self._misses = 0
 
     def version(self, args: Any, kwargs: Any) -> Any:
-        """The version for a call that is like the one before, and its inputs; None for other calls."""
+        """The version for a call that is like the one before, its inputs and their arrays; else None."""
         if self._latest is None:
             return None
         leaves, tree = pytree.tree_flatten((args, kwargs))
@@ -77,7 +78,7 @@ class RepeatedCalls:
             self._misses += 1
             return None
         self._misses = 0
-        return self._latest.version, given
+        return self._latest.version, *given
 
     def keep(self, version: Any, used: Sequence[Any], arguments: Any, read: contents.Contents) -> None:
         """Keep a call if its arguments were `used` as they are."""
@@ -85,8 +86,7 @@ class RepeatedCalls:
             return
         leaves, tree = pytree.tree_flatten(arguments)
         tensors = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
-        is_same = len(leaves) == len(used) and array_groups.are_same(leaves, used)
-        if is_same and _are_apart(tensors, set(map(id, version.parameters))):
+        if array_groups.have_same(leaves, used) and _are_apart(tensors, set(map(id, version.parameters))):
             self._latest = _Call(version, leaves, tree, read)
 
 

@@ -91,7 +91,8 @@ class Specialization(trace.Trace):
         if is_compiled:
             deferral.settle()
             if torch.is_grad_enabled() and self.plan.records():
-                return self._result(graph_node.recorded(self, given), given)
+                self.plan.find_buffers()
+                return self._result(graph_node.recorded(self, given, self.plan.values(given)), given)
             with active_programs.using(None), frozen_parameters.linked(given, self.with_gradient):
                 made = graph_node.Node.apply(self, (self.forward, self.backward), *self._linked(given))
         else:
@@ -103,6 +104,11 @@ class Specialization(trace.Trace):
                     self, (self._forward_of_values, vjp_functions.pull_back), *self._linked(given)
                 )
         return self._result(made, given)
+
+    def repeated(self, given: Any, values: list[Any]) -> Any:
+        """Record a call like the one before, which was recorded."""
+        deferral.settle()
+        return self._result(graph_node.recorded(self, given, values), given)
 
     def _linked(self, given: Any) -> Any:
         """The inputs, without the graphs behind those that get no gradient, such as earlier steps."""

@@ -182,7 +182,7 @@ class _Held:
         if "step" in self._groups and self.count() is None:
             values = self._groups["step"].get()
             if len({one.item() for one in jax.device_get(values)}) == 1:
-                self._groups["step"].put(itertools.repeat(values[0]))
+                self._groups["step"].keep(values[:1] * len(values))
 
     def arrays(self) -> dict[str, list[Any]]:
         """The arrays by name, for each parameter."""
@@ -193,7 +193,7 @@ class _Held:
     def put(self, name: str, values: Iterable[Any]) -> None:
         """Replace the arrays of a name."""
         if name in self._groups:
-            self._groups[name].put(values)
+            self._groups[name].keep(list(values))
             return
         known = self._whole
         for p, value in zip(self.parameters.tensors, values, strict=False):
@@ -293,9 +293,9 @@ class _Update:
     def leave(self, values: Any, state: Any) -> None:
         """Take the new values and the new state."""
         found, count = state
-        self._held.parameters.put(values)
+        self._held.parameters.keep(list(values))
         if self._has_count:
-            self._held.put("step", itertools.repeat(count))
+            self._held.put("step", [count] * len(self.parameters))
         for name, made in found.items():
             self._held.put(name, made)
 

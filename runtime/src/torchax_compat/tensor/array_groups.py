@@ -1,4 +1,9 @@
-"""The arrays of many tensors, read and replaced at once: one by one, that takes longer than a small step."""
+"""The arrays of many tensors, read and replaced at once: one by one, that takes longer than a small step.
+
+A group may keep the arrays that a step has computed: the tensors then have no `_elem` until something reads
+one of them, and the next step takes the list as it is.
+An `_elem` that something has written meanwhile is newer than the array that the group keeps.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +11,8 @@ import collections
 import itertools
 import operator
 import sys
-from collections.abc import Iterable, Sequence
+import weakref
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import torch
@@ -17,6 +23,10 @@ from . import arrays
 _array = operator.itemgetter("_elem")
 #: The references to an object that only a list holds, when they are counted.
 _ALONE = max(map(sys.getrefcount, [object()]))
+#: The attribute of a tensor for the group that keeps, or kept, its array.
+_KEEPER = "_kept_by"
+
+Finish = Callable[[list[Any]], Sequence[Any]]
 
 
 class ArrayGroup:
@@ -26,35 +36,136 @@ class ArrayGroup:
         self.tensors = tensors
         self._are_plain = all(type(one) is Tensor for one in tensors)
         self._held = list(map(vars, tensors))
+        self._kept: list[Any] | None = None
+        self._finish: Finish | None = None
+        self._is_keeper = False
+        self._lender: _Lender | None = None
+
+    def __del__(self) -> None:
+        self.release()
 
     def get(self) -> list[Any]:
-        """The arrays."""
+        """The arrays, in a new list."""
+        if self._kept is not None:
+            if self._finish is None and not self.have("_elem"):
+                return self._kept.copy()
+            self.release()
+        if self._lender is not None and self._lender.group.keeps():
+            return self._lender.get()
         if self._are_plain and not self.have("_taken"):
             try:
                 return list(map(_array, self._held))
-            except KeyError:  # one that is computed later
-                pass
+            except KeyError:  # one that another group keeps, or that is computed later
+                self._find_lender()
+                if self._lender is not None:
+                    return self._lender.get()
         return list(map(arrays.array_of, self.tensors))
 
     def put(self, values: Iterable[Any]) -> None:
         """Replace the arrays."""
+        self._kept = None
         if self._are_plain:
             _call_each(dict.__setitem__, self._held, itertools.repeat("_elem"), values)
         else:
             _call_each(arrays.put, self.tensors, values)
 
+    def keep(self, values: list[Any], finish: Finish | None = None) -> None:
+        """Replace the arrays, which the tensors get when something reads one of them.
+
+        Args:
+            values: the arrays; the list is kept, not copied.
+            finish: computes the arrays from `values` when they are read.
+        """
+        if not self._are_plain:
+            self.put(values if finish is None else finish(values))
+            return
+        if not self._is_keeper:
+            self._become_keeper()
+        self.forget()
+        self._kept, self._finish = values, finish
+
+    def release(self) -> None:
+        """Give the arrays that are kept to the tensors."""
+        if self._kept is None:
+            return
+        values = self._kept if self._finish is None else self._finish(self._kept)
+        self._kept = None
+        _call_each(dict.setdefault, self._held, itertools.repeat("_elem"), values)
+
     def forget(self) -> None:
         """Let the arrays be computed later."""
-        _call_each(dict.pop, self._held, itertools.repeat("_elem"), itertools.repeat(None))
+        if self._kept is None or self.have("_elem"):
+            _call_each(dict.pop, self._held, itertools.repeat("_elem"), itertools.repeat(None))
+        self._kept = None
 
     def have(self, name: str) -> bool:
         """Whether one of the tensors has an attribute."""
         return any(map(operator.contains, self._held, itertools.repeat(name)))
 
+    def _become_keeper(self) -> None:
+        reference = weakref.ref(self)
+        for held in self._held:
+            other = _keeper(held)
+            if other is not None:
+                other.release()
+                other._is_keeper = False
+            held[_KEEPER] = reference
+        self._is_keeper = True
+
+    def keeps(self) -> bool:
+        """Whether the arrays are kept."""
+        return self._kept is not None
+
+    def _find_lender(self) -> None:
+        """Look for another group that keeps some of the arrays."""
+        keepers = map(_keeper, self._held)
+        group = next((one for one in keepers if one is not None and one.keeps()), None)
+        self._lender = None if group is None else _Lender(group, self.tensors)
+
+
+class _Lender:
+    """A group that keeps arrays of some tensors of another group."""
+
+    def __init__(self, group: ArrayGroup, tensors: Sequence[torch.Tensor]) -> None:
+        places = {id(one): i for i, one in enumerate(group.tensors)}
+        others = [one for one in tensors if id(one) not in places]
+        places |= {id(one): len(places) + i for i, one in enumerate(others)}
+        self.group, self._others = group, ArrayGroup(others)
+        self._places = [places[id(one)] for one in tensors]
+
+    def get(self) -> list[Any]:
+        """The arrays of the tensors."""
+        values = self.group.get() + self._others.get()
+        return list(map(values.__getitem__, self._places))
+
+
+def _keeper(held: dict[str, Any]) -> ArrayGroup | None:
+    """The group that keeps, or kept, the array of a tensor with these attributes."""
+    reference = held.get(_KEEPER)
+    return None if reference is None else reference()
+
+
+def is_kept(tensor: torch.Tensor) -> bool:
+    """Whether a group keeps the array of a tensor."""
+    keeper = _keeper(vars(tensor))
+    return keeper is not None and keeper.keeps()
+
+
+def release(tensor: torch.Tensor) -> None:
+    """Give a tensor its array if a group keeps it."""
+    keeper = _keeper(vars(tensor))
+    if keeper is not None:
+        keeper.release()
+
 
 def are_same(some: Iterable[Any], others: Iterable[Any]) -> bool:
     """Whether equally many objects are the same ones."""
     return all(map(operator.is_, some, others))
+
+
+def have_same(some: Sequence[Any], others: Sequence[Any]) -> bool:
+    """Whether two sequences hold the same objects."""
+    return len(some) == len(others) and are_same(some, others)
 
 
 def references(objects: Iterable[Any]) -> list[int]:

@@ -18,6 +18,7 @@ from torchax.tensor import RuntimeProperty, Tensor
 
 from ..adapters.torch_internals import DisableTorchFunction, tensor_gradient
 from ..patches.declarations import TORCHAX, patch
+from . import array_groups
 
 
 class Recorded(Protocol):
@@ -87,14 +88,17 @@ def is_waiting(values: Any) -> bool:
         if isinstance(value, (list, tuple)):
             if is_waiting(value):
                 return True
-        elif type(value) is Tensor and "_elem" not in vars(value):
+        elif type(value) is Tensor and "_elem" not in vars(value) and not array_groups.is_kept(value):
             return True
     return False
 
 
 def computed(tensor: torch.Tensor) -> Any:
     """The array of a tensor that has none yet."""
-    settle()
+    array_groups.release(tensor)
+    if "_elem" not in vars(tensor):
+        settle()
+        array_groups.release(tensor)
     return vars(tensor)["_elem"]
 
 
@@ -171,6 +175,7 @@ def drop(tensors: list[torch.Tensor]) -> None:
 def holding(tensor: torch.Tensor, array: Any) -> Iterator[None]:
     """Let a tensor have another array for a while; what is recorded is not computed for that."""
     source = getattr(tensor, "_of", tensor)
+    array_groups.release(source)
     held = vars(source)
     before = held.get("_elem", held)
     source._elem = array

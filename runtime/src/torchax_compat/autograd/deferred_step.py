@@ -30,8 +30,8 @@ from ..adapters.torch_internals import (
 )
 from ..jit import compiler_settings, host_random, trace
 from ..patches.declarations import TORCH, patch
-from ..tensor import array_groups, arrays, deferral, gradient_clipping
-from . import vjp_functions
+from ..tensor import array_groups, arrays, deferral
+from . import step_program
 
 #: A function is recorded from this call on: the first ones compile its parts, which tells what it changes.
 FIRST_CALL = 3
@@ -40,10 +40,6 @@ MOST_MISSES = 3
 
 #: Errors after which the parts of a step are computed one by one.
 _NOT_TRACEABLE = (*trace.NEEDS_VALUE, TypeError)
-
-
-class NotPlainError(TypeError):
-    """The function reads numbers or changes attributes, which have to be taken over after the call."""
 
 
 class Update(Protocol):
@@ -304,7 +300,8 @@ class DeferredStep:
         key = (self._seed, self._before is not None, clips, update and update.key)
         is_new = key not in self.plan.programs
         if is_new:
-            program = _Program(self.version, self._seed, clips, (places, numbers), update and update.compute)
+            compute = update and update.compute
+            program = step_program.Program(self.version, self._seed, clips, (places, numbers), compute)
             self.plan.programs[key] = compiler_settings.Jitted(program, few_calls=0, donate_argnums=(0,))
         learned = self._learned
         changed = [learned[i] for i in places]
@@ -348,8 +345,8 @@ class DeferredStep:
         seeds = [jax.numpy.ones(k.shape, k.dtype) if i == self._seed else None for i, k in enumerate(kinds)]
         gradients = version.backward(self.pullback, seeds, kinds, version.reached)
         self.pullback = None
-        gradients = _accumulated(gradients, self._before)
-        self._leave_gradients(gradients, _clipped(gradients, self._clips(), self._bounds())[1])
+        gradients = step_program.accumulated(gradients, self._before)
+        self._leave_gradients(gradients, step_program.clipped(gradients, self._clips(), self._bounds())[1])
 
     def _clips(self) -> Any:
         return tuple((where, kind, most is not None) for where, kind, _, most in self._norms)
@@ -387,64 +384,11 @@ class DeferredStep:
 
         def finish(values: list[Any]) -> list[Any]:
             with jax.ensure_compile_time_eval():  # a function that is traced may read them
-                return _clipped(values, clips, bounds, norms)[0]
+                return step_program.clipped(values, clips, bounds, norms)[0]
 
         self.gradients.keep(gradients, finish if bounds else None)
         for (_, _, total, _), value in zip(self._norms, norms, strict=True):
             vars(total)["_elem"] = value
-
-
-class _Program:
-    """Both passes and an update, as a function of arrays for JAX to compile."""
-
-    def __init__(self, version: Any, seed: int | None, clips: Any, places: Any, compute: Any) -> None:
-        self._version, self._seed, self._clips = version, seed, clips
-        self._places, self._compute = places, compute
-
-    def __call__(self, owned: Any, others: Any) -> Any:
-        values, state = owned
-        before, learned, fixed, buffers, key, drawn, numbers, most = others
-        learned = list(learned)
-        places, taken_from = self._places
-        for i, value in zip(places, values, strict=True):
-            learned[i] = value
-        version = self._version
-        floats, pullback, (rest, *read, written, random, left) = version.trace_forward(
-            learned, fixed, buffers, key, drawn
-        )
-        if any(map(jax.tree.leaves, (*read, left))):
-            raise NotPlainError
-        seeds = [jax.numpy.ones_like(one) if i == self._seed else None for i, one in enumerate(floats)]
-        gradients = vjp_functions.pull_back(pullback, seeds, floats, version.reached)
-        gradients = _accumulated(gradients, before)
-        clipped, norms = _clipped(gradients, self._clips, most)
-        if self._compute is not None:
-            taken = [clipped[i] for i in taken_from]
-            values, state = self._compute(values, taken, state, numbers)
-        # Clipped gradients as further results would take as much memory once more.
-        return floats, rest, written, random, gradients, norms, values, state
-
-
-def _accumulated(gradients: Any, before: list[Any] | None) -> list[Any]:
-    """Gradients, added to those of earlier passes."""
-    if before is None:
-        return list(gradients)
-    return [old + new for old, new in zip(before, gradients, strict=True)]
-
-
-def _clipped(gradients: list[Any], clips: Any, most: Any, norms: Any = None) -> tuple[list[Any], list[Any]]:
-    """Clipped gradients, and their norms before they are clipped, which are computed unless given."""
-    gradients, most = list(gradients), iter(most)
-    given = None if norms is None else iter(norms)
-    norms = []
-    for places, kind, is_clipped in clips:
-        chosen = [gradients[i] for i in places]
-        norms.append(gradient_clipping.norm(chosen, kind) if given is None else next(given))
-        if is_clipped:
-            found = gradient_clipping.clipped(chosen, next(most), norms[-1])
-            for i, value in zip(places, found, strict=True):
-                gradients[i] = value
-    return gradients, norms
 
 
 #: The references to an array of a list if nothing else than its tensor holds it.

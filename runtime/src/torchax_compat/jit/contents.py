@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import operator
 import types
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from typing import Any
 
 import torch
@@ -32,6 +32,7 @@ class Contents:
         self._named: list[dict[str, Any]] = []
         self._cells: list[types.CellType] = []
         self._modules: list[torch.nn.Module] = []
+        self._filled: list[dict[Any, Any]] = []
         self._kept: list[Any] = []
         self._sizes: list[int] = []
         #: Whether they can be compared at each call.
@@ -71,13 +72,12 @@ class Contents:
 
     def keep(self) -> None:
         """Keep what there is now, to compare with it later."""
-        self._kept, self._sizes = self._now(), self._sizes_now()
+        self._filled = [one for one in self._mappings.values() if one]
+        self._kept, self._sizes = list(self._now()), self._sizes_now()
 
     def are_same(self) -> bool:
         """Whether all is the same objects as when it was kept."""
-        if self._sizes_now() != self._sizes:
-            return False
-        return all(map(operator.is_, self._now(), self._kept))
+        return self._sizes_now() == self._sizes and all(map(operator.is_, self._now(), self._kept))
 
     def include(self, mapping: dict[Any, Any]) -> bool:
         """Whether the values of a dictionary were added."""
@@ -86,16 +86,18 @@ class Contents:
     def _sizes_now(self) -> list[int]:
         return list(map(len, (*self._mappings.values(), *self._settings.values(), *self._sequences)))
 
-    def _now(self) -> list[Any]:
+    def _now(self) -> Iterator[Any]:
+        """What there is, if the sizes of all are as they were: those that were empty still are."""
         chain = itertools.chain.from_iterable
-        found = list(chain(map(dict.values, self._mappings.values())))
-        found += chain(map(dict.keys, self._mappings.values()))
-        found += chain(self._sequences)
-        found += map(forward_of, self._modules)
-        found += map(dict.get, self._named, self._names)
-        found += map(_content, self._cells)
-        found.append(RemovableHandle.next_id)  # of the next hook
-        return found
+        return itertools.chain(
+            chain(map(dict.values, self._filled)),
+            chain(map(dict.keys, self._filled)),
+            chain(self._sequences),
+            map(forward_of, self._modules),
+            map(dict.get, self._named, self._names),
+            map(_content, self._cells),
+            (RemovableHandle.next_id,),  # of the next hook
+        )
 
 
 def is_of_torch(module: torch.nn.Module) -> bool:

@@ -38,6 +38,10 @@ _WAYS: tuple[Callable[[set[Any]], set[Any]], ...] = (
 )
 
 
+#: Numbers for the parameters of optimizers.
+_numbers_left = itertools.count()
+
+
 class _Changing(Tensor):
     """A number of an optimizer that schedulers change, such as a momentum."""
 
@@ -67,6 +71,7 @@ def compile_step(optimizer: torch.optim.Optimizer) -> torch.optim.Optimizer:
     versions: dict[Any, Any] = {}
     latest: dict[Any, Any] = {}
     known: list[_Held] = []  # what the optimizer held at the latest step
+    numbers_of_held: dict[Any, int] = {}
     looked_at: list[Any] = []  # the state in which it was tried to share the step count
     changing: set[Any] = {(number, "lr", None) for number in range(len(optimizer.param_groups))}
     ways = list(_WAYS)
@@ -80,10 +85,14 @@ def compile_step(optimizer: torch.optim.Optimizer) -> torch.optim.Optimizer:
     def step(self: Any, closure: Any = None) -> Any:
         parameters = deferral.with_gradients([p for group in self.param_groups for p in group["params"]])
         hooks = self._optimizer_step_pre_hooks or self._optimizer_step_post_hooks
-        if closure is not None or hooks or not arrays.computes_on_torchax(parameters):
+        if closure is not None or hooks:
             return plain(closure)
-        if not (known and known[0].is_of(self, parameters)):
-            known[:] = [_Held(self, parameters)]
+        is_known = bool(known) and known[0].is_of(self, parameters)
+        are_computed = is_known and known[0].parameters.keeps()
+        if not are_computed and not arrays.computes_on_torchax(parameters):
+            return plain(closure)
+        if not is_known:
+            known[:] = [_Held(self, parameters, numbers_of_held)]
         held = known[0]
         numbers = _numbers(self.param_groups)
         changing.update(place for place, value in numbers.items() if latest.get(place, value) != value)
@@ -151,9 +160,13 @@ def _with_numbers(group: Any, number: Any, numbers: Any) -> Any:
 class _Held:
     """Some parameters of an optimizer, and what it keeps for them."""
 
-    def __init__(self, optimizer: torch.optim.Optimizer, parameters: list[torch.Tensor]) -> None:
+    def __init__(
+        self, optimizer: torch.optim.Optimizer, parameters: list[torch.Tensor], numbers: dict[Any, int]
+    ) -> None:
         self.parameters, self._whole = array_groups.ArrayGroup(parameters), optimizer.state
-        self.ids = tuple(map(id, parameters))
+        self._ids = _ids_of(optimizer)
+        #: A number for these parameters in these groups: it takes less time to compare.
+        self.number = numbers.setdefault((*map(id, parameters), *map(tuple, self._ids)), next(_numbers_left))
         self.entries = [optimizer.state.get(p) for p in parameters]
         self.is_first = None in self.entries
         for p, entry in zip(parameters, self.entries, strict=True):
@@ -168,9 +181,11 @@ class _Held:
 
     def is_of(self, optimizer: torch.optim.Optimizer, parameters: list[torch.Tensor]) -> bool:
         """Whether an optimizer still holds the same for parameters."""
-        if self.is_first or len(parameters) != len(self.ids) or optimizer.state is not self._whole:
+        if self.is_first or optimizer.state is not self._whole:
             return False
-        return array_groups.are_same(parameters, self.parameters.tensors) and self._read.are_same()
+        if not array_groups.have_same(parameters, self.parameters.tensors):
+            return False
+        return _ids_of(optimizer) == self._ids and self._read.are_same()
 
     def count(self) -> Any:
         """The step count, if all parameters have the same array for it."""
@@ -204,6 +219,11 @@ class _Held:
                 entry[name] = arrays.tensor(value)
 
 
+def _ids_of(optimizer: torch.optim.Optimizer) -> list[list[int]]:
+    """The `id`s of the parameters, by group."""
+    return [list(map(id, group["params"])) for group in optimizer.param_groups]
+
+
 def _groups_of(entries: list[dict[str, Any]]) -> dict[str, array_groups.ArrayGroup]:
     """The tensors of the entries by name; none if some are not on torchax, or not in all entries."""
     names = entries[0].keys()
@@ -234,10 +254,9 @@ class _Update:
             for name, value in {**group, **_with_numbers(group, number, dict.fromkeys(changing))}.items()
             if name != "params"
         )
-        groups = tuple(tuple(map(id, group["params"])) for group in optimizer.param_groups)
         count = held.count()
         self._has_count = count is not None
-        self.key = (id(optimizer), held.ids, groups, tuple(self._places), others, self._has_count)
+        self.key = (id(optimizer), held.number, tuple(self._places), others, self._has_count)
         kind = np.float64 if any(p.dtype == torch.float64 for p in self.parameters[:1]) else np.float32
         self.numbers = [kind(numbers[p] or (NEARLY_NOTHING if p[1] == "lr" else 0)) for p in self._places]
         self.numbers += [count] if self._has_count else []

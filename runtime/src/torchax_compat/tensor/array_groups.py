@@ -1,8 +1,7 @@
 """The arrays of many tensors, read and replaced at once: one by one, that takes longer than a small step.
 
 A group may keep the arrays that a step has computed: the tensors then have no `_elem` until something reads
-one of them, and the next step takes the list as it is.
-An `_elem` that something has written meanwhile is newer than the array that the group keeps.
+or writes one of them, and the next step takes the list as it is.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ _array = operator.itemgetter("_elem")
 #: The references to an object that only a list holds, when they are counted.
 _ALONE = max(map(sys.getrefcount, [object()]))
 #: The attribute of a tensor for the group that keeps, or kept, its array.
-_KEEPER = "_kept_by"
+_KEEPER = arrays.KEEPER
 
 Finish = Callable[[list[Any]], Sequence[Any]]
 
@@ -35,10 +34,11 @@ class ArrayGroup:
     def __init__(self, tensors: Sequence[torch.Tensor]) -> None:
         self.tensors = tensors
         self._are_plain = all(type(one) is Tensor for one in tensors)
-        self._held = list(map(vars, tensors))
+        self._held: list[dict[str, Any]] = [one.__dict__ for one in tensors]
         self._kept: list[Any] | None = None
         self._finish: Finish | None = None
-        self._is_keeper = False
+        #: Whether the tensors name this group as the one that keeps their arrays.
+        self.is_keeper = False
         self._lender: _Lender | None = None
 
     def __del__(self) -> None:
@@ -47,7 +47,7 @@ class ArrayGroup:
     def get(self) -> list[Any]:
         """The arrays, in a new list."""
         if self._kept is not None:
-            if self._finish is None and not self.have("_elem"):
+            if self._finish is None:
                 return self._kept.copy()
             self.release()
         if self._lender is not None and self._lender.group.keeps():
@@ -61,14 +61,6 @@ class ArrayGroup:
                     return self._lender.get()
         return list(map(arrays.array_of, self.tensors))
 
-    def put(self, values: Iterable[Any]) -> None:
-        """Replace the arrays."""
-        self._kept = None
-        if self._are_plain:
-            _call_each(dict.__setitem__, self._held, itertools.repeat("_elem"), values)
-        else:
-            _call_each(arrays.put, self.tensors, values)
-
     def keep(self, values: list[Any], finish: Finish | None = None) -> None:
         """Replace the arrays, which the tensors get when something reads one of them.
 
@@ -76,11 +68,9 @@ class ArrayGroup:
             values: the arrays; the list is kept, not copied.
             finish: computes the arrays from `values` when they are read.
         """
-        if not self._are_plain:
-            self.put(values if finish is None else finish(values))
+        if not self.is_keeper and not self._becomes_keeper():
+            _call_each(arrays.put, self.tensors, values if finish is None else finish(values))
             return
-        if not self._is_keeper:
-            self._become_keeper()
         self.forget()
         self._kept, self._finish = values, finish
 
@@ -90,11 +80,11 @@ class ArrayGroup:
             return
         values = self._kept if self._finish is None else self._finish(self._kept)
         self._kept = None
-        _call_each(dict.setdefault, self._held, itertools.repeat("_elem"), values)
+        _call_each(dict.__setitem__, self._held, itertools.repeat("_elem"), values)
 
     def forget(self) -> None:
         """Let the arrays be computed later."""
-        if self._kept is None or self.have("_elem"):
+        if self._kept is None:
             _call_each(dict.pop, self._held, itertools.repeat("_elem"), itertools.repeat(None))
         self._kept = None
 
@@ -102,15 +92,18 @@ class ArrayGroup:
         """Whether one of the tensors has an attribute."""
         return any(map(operator.contains, self._held, itertools.repeat(name)))
 
-    def _become_keeper(self) -> None:
+    def _becomes_keeper(self) -> bool:
+        if not self._are_plain or self.have("_taken"):
+            return False
         reference = weakref.ref(self)
         for held in self._held:
             other = _keeper(held)
             if other is not None:
                 other.release()
-                other._is_keeper = False
+                other.is_keeper = False
             held[_KEEPER] = reference
-        self._is_keeper = True
+        self.is_keeper = True
+        return True
 
     def keeps(self) -> bool:
         """Whether the arrays are kept."""

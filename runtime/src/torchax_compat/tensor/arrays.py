@@ -13,7 +13,7 @@ import torchax
 from torchax.ops import mappings
 from torchax.tensor import Tensor
 
-from ..adapters.torch_internals import DisableTorchFunction, no_dispatch
+from ..adapters.torch_internals import DisableTorchDispatch, DisableTorchFunction, no_dispatch
 
 #: Dtypes that torch and NumPy share.
 _NUMBERS = {torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64}
@@ -21,6 +21,10 @@ _NUMBERS |= {torch.float16, torch.float32, torch.float64, torch.complex64, torch
 _NAMES = {str(dtype).removeprefix("torch.") for dtype in _NUMBERS}
 #: From this many bytes on, JAX takes over NumPy's memory, which is faster than a copy.
 _LARGE = 1 << 16
+
+
+#: The attribute of a tensor for the group of tensors that keeps its array (`array_groups.py`).
+KEEPER = "_kept_by"
 
 
 def tensor(value: Any) -> Any:
@@ -46,7 +50,7 @@ def of_host(tensor: torch.Tensor) -> Any:
 
 def numbers_of_host(tensor: torch.Tensor) -> Any:
     """A NumPy array with a copy of a CPU tensor; a JAX array if NumPy does not have its type."""
-    with no_dispatch(), DisableTorchFunction():
+    with DisableTorchDispatch(), DisableTorchFunction():
         if tensor.dtype not in _NUMBERS or tensor.layout is not torch.strided:
             return mappings.t2j(tensor.clone(), use_dlpack=False)
         return np.array(tensor.detach().resolve_conj().resolve_neg().numpy())
@@ -70,7 +74,10 @@ def array_of(tensor: torch.Tensor) -> Any:
 def put(tensor: torch.Tensor, value: Any) -> None:
     """Replace the array of a torchax tensor; for a tensor from `detach()` or `data`, that of its source."""
     if type(tensor) is Tensor:
-        tensor.__dict__["_elem"] = value
+        if KEEPER in tensor.__dict__:
+            tensor._elem = value
+        else:
+            tensor.__dict__["_elem"] = value
         return
     getattr(tensor, "_of", tensor).apply_jax_(lambda _: value)
 

@@ -20,7 +20,7 @@ from torchax.tensor import TENSOR_CONSTRUCTORS, Tensor
 from torchax.view import View
 
 from ..adapters.torch_internals import DisableTorchFunction, no_dispatch, pytree
-from . import arrays, compiled_operations, meta_tensors
+from . import arrays, compiled_operations, copies, meta_tensors
 
 _OF_DATA = {torch.tensor, torch.as_tensor}
 _PLAIN = {bool, int, float, complex}
@@ -203,7 +203,7 @@ def _is_plain(data: Any) -> bool:
 def _on_device(environment: Any, tensor: torch.Tensor) -> Any:
     if tensor.layout is not torch.strided or tensor.requires_grad:
         return None
-    return Tensor(environment.t2j_copy(tensor), environment)
+    return Tensor(copies.to_device(tensor), environment)
 
 
 #: Functions that take the faster path if they can.

@@ -65,8 +65,13 @@ def _to_host(_environment: Any, values: Any) -> Any:
     upstream=TORCHAX + "tensor.py",
 )
 def _to_device(_environment: Any, tensors: Any) -> Any:
-    made = pytree.tree_map_only(torch.Tensor, arrays.of_host, tensors)
-    return made if _placed is None else jax.tree.map(_placed, made)
+    return pytree.tree_map_only(torch.Tensor, to_device, tensors)
+
+
+def to_device(tensor: torch.Tensor) -> Any:
+    """The array of a CPU tensor on the device."""
+    made = arrays.of_host(tensor)
+    return made if _placed is None else _placed(made)
 
 
 @patch(

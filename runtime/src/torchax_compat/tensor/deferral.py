@@ -134,12 +134,16 @@ def with_gradients(tensors: list[torch.Tensor]) -> list[torch.Tensor]:
         return [one for one in tensors if id(one) in gradients or get(one) is not None]
 
 
+def recorded_gradients(tensors: list[torch.Tensor]) -> list[torch.Tensor] | None:
+    """The gradients of tensors from a recorded backward pass; None if one of them has another or none."""
+    found = list(map(gradients.get, map(id, tensors)))
+    return None if None in found else [pair[1] for pair in found if pair is not None]
+
+
 def gradients_of(tensors: list[torch.Tensor]) -> list[torch.Tensor]:
     """The gradients of those of the tensors that have one."""
-    found = list(map(gradients.get, map(id, tensors)))
-    if None in found:
-        return [one.grad for one in tensors if one.grad is not None]
-    return [pair[1] for pair in found if pair is not None]
+    found = recorded_gradients(tensors)
+    return [one.grad for one in tensors if one.grad is not None] if found is None else found
 
 
 def show(shown: dict[int, tuple[torch.Tensor, Tensor]]) -> None:

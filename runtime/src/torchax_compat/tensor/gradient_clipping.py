@@ -14,6 +14,25 @@ from ..patches.declarations import TORCH, patch
 from . import deferral
 
 
+def record(
+    parameters: list[torch.Tensor],
+    max_norm: Any,
+    norm_type: Any = 2.0,
+    error_if_nonfinite: bool = False,
+    foreach: Any = None,  # noqa: ARG001 # as `clip_grad_norm_`
+) -> Any:
+    """Record that the gradients of a recorded backward pass are clipped.
+
+    Returns:
+        Their norm, which is computed later; None if they have to be clipped at once.
+    """
+    step, gradients = deferral.current, deferral.recorded_gradients(parameters)
+    if step is None or error_if_nonfinite or gradients is None:
+        return None
+    total = step.norm(gradients, float(norm_type))
+    return total if total is not None and step.clip(gradients, float(max_norm), total) else None
+
+
 @patch(
     "torch.nn.utils.clip_grad:_get_total_norm",
     why="It has an operation for each parameter.",

@@ -24,11 +24,13 @@ from torchax.view import View
 from ..adapters.torch_internals import DisableTorchFunction, apply_to_module
 from ..adapters.torchax_internals import to_copy
 from ..patches.declarations import TORCH, TORCHAX, patch, setup
-from . import arrays, lazy_modules, placements
+from . import arrays, deferral, gradient_clipping, lazy_modules, placements
 
 _optimizers: weakref.WeakSet[torch.optim.Optimizer] = weakref.WeakSet()
 #: The new parameter for each old one.
 _became = WeakIdKeyDictionary()
+#: The `id`s of old parameters, some of which may be those of other objects by now.
+_moved: set[int] = set()
 #: Modules with parameters, by `id`, since not all are hashable.
 _holders: weakref.WeakValueDictionary[int, torch.nn.Module] = weakref.WeakValueDictionary()
 _make = torch.optim.Optimizer.__init__
@@ -140,6 +142,7 @@ def _moved_with_others(module: torch.nn.Module, *args: Any, **kwargs: Any) -> An
     anew = {p: new for p, new in anew.items() if new is not None and new is not p}
     for p, new in anew.items():
         _became[p] = new
+        _moved.add(id(p))
         placements.pass_on(p, new)
     for optimizer in _optimizers if anew else ():
         for group in optimizer.param_groups:
@@ -161,15 +164,25 @@ def _made_anew(parameter: Any) -> Any:
     return new
 
 
-def _clipping(clip: Any) -> Any:
-    """Gradient clipping, for a list that may have been created before the module was moved."""
+def _clipping(clip: Any, record: Any) -> Any:
+    """Gradient clipping, for a list that may have been created before the module was moved.
+
+    `record` returns None for a clipping that has to be computed at once.
+    """
 
     @functools.wraps(clip)
     def run(parameters: Any, *args: Any, **kwargs: Any) -> Any:
         given = [parameters] if isinstance(parameters, torch.Tensor) else list(parameters)
-        return clip(list(map(_latest, given)) if len(_became) else given, *args, **kwargs)
+        if not _moved.isdisjoint(map(id, given)):
+            given = [_latest(one) if id(one) in _moved else one for one in given]
+        recorded = None if deferral.current is None else record(given, *args, **kwargs)
+        return clip(given, *args, **kwargs) if recorded is None else recorded
 
     return run
+
+
+def _never(*_: Any, **_options: Any) -> None:
+    """Record no clipping."""
 
 
 def latest(args: Any) -> Any:
@@ -198,8 +211,8 @@ def _copied(environment: Any, tensor: torch.Tensor, dtype: Any, device: Any) -> 
     return to_copy(environment, tensor, dtype, "jax" if is_there else device)
 
 
-for _name in ("clip_grad_norm_", "clip_grad_value_"):
-    _clip = _clipping(getattr(clip_grad, _name))
+for _name, _record in (("clip_grad_norm_", gradient_clipping.record), ("clip_grad_value_", _never)):
+    _clip = _clipping(getattr(clip_grad, _name), _record)
     for _module in ("torch.nn.utils.clip_grad", "torch.nn.utils"):
         patch(
             f"{_module}:{_name}",

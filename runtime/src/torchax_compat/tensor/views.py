@@ -25,7 +25,7 @@ from ..adapters.torch_internals import DisableTorchDispatch, DisableTorchFunctio
 from ..autograd import no_grad
 from ..ops import bit_views
 from ..patches.declarations import TORCHAX, patch, setup
-from . import deferral, dispatch, memory_format, shared_data
+from . import array_groups, arrays, deferral, dispatch, memory_format, shared_data
 
 _aten = torch.ops.aten
 #: Views of all elements in their order.
@@ -164,7 +164,10 @@ def _elements(tensor: torch.Tensor) -> Any:
 
 
 def _hold(tensor: torch.Tensor, array: Any) -> None:
-    vars(tensor)["_elem"] = array
+    held = vars(tensor)
+    if arrays.KEEPER in held:
+        array_groups.release(tensor)
+    held["_elem"] = array
 
 
 def _is_shared(tensor: torch.Tensor) -> bool:

@@ -252,6 +252,24 @@ def test_writes_of_a_checkpointed_function_to_what_it_gets_stay(call: Callable[.
     assert_same_as_torch(compute_loss, Net(call), X.clone().requires_grad_())
 
 
+def test_an_iterator_of_a_function_that_keeps_its_results_is_advanced_once() -> None:
+    scales = iter([2.0, 5.0])
+
+    def scaled(_block: Block, x: torch.Tensor) -> torch.Tensor:
+        def fill(given: torch.Tensor, log: dict[str, Any]) -> torch.Tensor:
+            log["made"] = given * next(scales)
+            return given
+
+        log: dict[str, Any] = {}
+        checkpoint.checkpoint(fill, x, log, use_reentrant=False)
+        made: torch.Tensor = log["made"]
+        return made
+
+    loss = differentiable(compute_loss)(Net(scaled, Block()).to("jax"), X.to("jax"))
+    assert (X * 2).square().mean().item() == pytest.approx(loss.item())
+    assert 5.0 == next(scales)
+
+
 def test_error_of_a_checkpointed_function_is_raised() -> None:
     def failing(_block: Block, x: torch.Tensor) -> torch.Tensor:
         return checkpoint.checkpoint(lambda given: given.reshape(7), x, use_reentrant=False)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import types
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -43,6 +45,13 @@ class Net(nn.Module):
         self.settings = types.SimpleNamespace(scale=1.0, model=inner)
         self.nested = [[1.0], [2.0]]
         self.function: Callable[[torch.Tensor], torch.Tensor] = torch.tanh
+        self.table = np.ones(2, np.float32)
+
+        def scaled(x: torch.Tensor, first: float = 1.0, *, factor: float = 1.0) -> torch.Tensor:
+            return x * first * factor
+
+        self.scaled: Any = scaled
+        self.partial = functools.partial(scaled, factor=1.0)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         x = self.layers(x) * self.scale + self.offset
@@ -52,6 +61,7 @@ class Net(nn.Module):
         x = x * self.slots.scale * self.settings.model.loss.scale
         for one in self.later:
             x = x + one(x) * 0.1
+        x = self.partial(self.scaled(x)) * float(self.table[0])
         return x + self.function(x) * 0.1
 
 
@@ -209,6 +219,26 @@ def function_of_a_module(loop: Loop) -> None:
     loop.net.function = torch.sigmoid
 
 
+def array_of_numpy(loop: Loop) -> None:
+    loop.net.table[0] = 3.0
+
+
+def keyword_of_a_partial_function(loop: Loop) -> None:
+    loop.net.partial.keywords["factor"] = 3.0
+
+
+def default_of_a_keyword(loop: Loop) -> None:
+    loop.net.scaled.__kwdefaults__["factor"] = 3.0
+
+
+def other_defaults_of_keywords(loop: Loop) -> None:
+    loop.net.scaled.__kwdefaults__ = {"factor": 3.0}
+
+
+def other_defaults(loop: Loop) -> None:
+    loop.net.scaled.__defaults__ = (3.0,)
+
+
 def appended_module(loop: Loop) -> None:
     loop.net.others.append(loop.linear(2, 2))
 
@@ -260,7 +290,15 @@ CHANGES = [
         number_in_a_nested_list,
         function_of_a_module,
     ),
-    *(replaced_buffer, buffer_in_the_dictionary, variable_of_the_closure, other_shape, autocast),
+    *(array_of_numpy, keyword_of_a_partial_function, default_of_a_keyword, other_defaults_of_keywords),
+    *(
+        other_defaults,
+        replaced_buffer,
+        buffer_in_the_dictionary,
+        variable_of_the_closure,
+        other_shape,
+        autocast,
+    ),
 ]
 
 

@@ -15,9 +15,8 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import io
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import jax
@@ -31,6 +30,7 @@ from ..jit import (
     active_programs,
     argument_copies,
     attribute_owners,
+    captured_output,
     concrete_values,
     random_states,
     reachable_modules,
@@ -49,13 +49,6 @@ class _NotPossibleError(Exception):
     """The function has an effect that it would have twice, or that the outer function has to see."""
 
 
-class _Silent(io.TextIOBase):
-    """Refuses output, in which the outer function may replace tensors."""
-
-    def write(self, _text: Any) -> Any:
-        raise _NotPossibleError("it prints")
-
-
 @patch(
     "torch.utils.checkpoint:checkpoint",
     why="JAX keeps the results of the function for the backward pass.",
@@ -66,7 +59,8 @@ def _rematerialized(function: Callable[..., Any], *args: Any, **kwargs: Any) -> 
     options = {name: kwargs[name] for name in kwargs.keys() & _OPTIONS}
     given = {name: value for name, value in kwargs.items() if name not in options}
     leaves, tree = pytree.tree_flatten((args, given))
-    part = _part(function, leaves, tree) if torch.is_grad_enabled() else None
+    is_possible = torch.is_grad_enabled() and not _advances(function, leaves)
+    part = _part(function, leaves, tree) if is_possible else None
     if part is None:
         return _checkpoint(function, *args, **kwargs)
     states = random_states.states(part.generators)
@@ -80,6 +74,20 @@ def _rematerialized(function: Callable[..., Any], *args: Any, **kwargs: Any) -> 
 
 #: The options of `checkpoint`: others are arguments of the function.
 _OPTIONS = {"use_reentrant", "context_fn", "determinism_check", "debug", "early_stop", "preserve_rng_state"}
+
+
+def _advances(function: Any, leaves: Sequence[Any]) -> bool:
+    """Whether a function can advance an iterator, which would be advanced again where JAX cannot trace it."""
+    held: list[Any] = [*leaves]
+    while isinstance(function, functools.partial):
+        held += [*function.args, *function.keywords.values()]
+        function = function.func
+    bound = getattr(function, "__self__", function)
+    held += getattr(bound, "__dict__", {}).values()
+    for cell in getattr(function, "__closure__", None) or ():
+        with contextlib.suppress(ValueError):  # it has no value yet
+            held.append(cell.cell_contents)
+    return any(isinstance(one, Iterator) for one in held)
 
 
 def _part(function: Callable[..., Any], leaves: list[Any], tree: Any) -> _Part | None:
@@ -129,7 +137,7 @@ class _Part(trace.Trace):
         with (
             active_programs.using(None),
             concrete_values.using(None),
-            contextlib.redirect_stdout(_Silent()),
+            contextlib.redirect_stdout(captured_output.Refused(lambda: _NotPossibleError("it prints"))),
         ):
             found = self.run(values, buffers, key, (), is_traced=False)
         if self.drew_on_host or gradient_hooks.count > hooks:

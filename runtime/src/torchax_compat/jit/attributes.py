@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import jax
+import numpy as np
 import torch
 from torchax.tensor import Tensor
 from torchax.view import View
@@ -40,7 +41,9 @@ _KINDS = (Tensor, View)
 _CONTAINERS = containers.KINDS
 #: Types of values for which a function is traced.
 _FUNCTIONS = (types.FunctionType, types.MethodType, types.BuiltinFunctionType, functools.partial)
-_READ = (*_PLAIN, *_CONTAINERS, tuple, torch.Tensor, *_FUNCTIONS)
+_READ = (*_PLAIN, *_CONTAINERS, tuple, torch.Tensor, np.ndarray, *_FUNCTIONS)
+#: Larger arrays of NumPy are data, and are not compared.
+_MOST_BYTES = 1 << 20
 _MISSING = object()
 
 
@@ -470,7 +473,12 @@ def _element(tensor: torch.Tensor) -> Any:
 
 
 def _version(value: Any) -> Any:
-    """How often a CPU tensor was written to; None for anything else, and if torch does not count."""
+    """What a write to a CPU tensor or to an array of NumPy changes; None for anything else.
+
+    That is None for a tensor whose writes torch does not count, too.
+    """
+    if isinstance(value, np.ndarray):
+        return value.tobytes() if value.nbytes <= _MOST_BYTES else None
     if not isinstance(value, torch.Tensor) or isinstance(value, _KINDS):
         return None
     with DisableTorchFunction():

@@ -21,7 +21,7 @@ import torch
 from torchax.tensor import Tensor
 from torchax.view import View
 
-from . import reachable_modules
+from . import reachable_modules, slots
 
 #: Longer lists and dictionaries are data, and are not watched.
 _MOST_ITEMS = 1000
@@ -119,6 +119,25 @@ class _Slots:
         object.__delattr__(self.one, name)
 
 
+class _Defaults:
+    """The values of the arguments of a function that a call may leave out."""
+
+    def __init__(self, function: Any) -> None:
+        self._function = function
+
+    def now(self) -> dict[str, Any]:
+        """The values by name."""
+        code, given = self._function.__code__, self._function.__defaults__ or ()
+        names = code.co_varnames[code.co_argcount - len(given) : code.co_argcount]
+        return {**dict(zip(names, given, strict=False)), **(self._function.__kwdefaults__ or {})}
+
+    def __contains__(self, name: Any) -> bool:
+        return name in self.now()
+
+    def __getitem__(self, name: Any) -> Any:
+        return self.now()[name]
+
+
 class Held:
     """The values of names, as attributes of an object."""
 
@@ -153,6 +172,7 @@ class Surroundings:
                 if _is_of_program(value.__globals__.get("__name__")):
                     self._visit_function(value, depth)
             case functools.partial():
+                self._note(value, value.keywords, "dict", _changing(value.keywords))
                 self._visit(value.func, depth)
             case types.MethodType():
                 self._visit(value.__func__, depth)
@@ -182,10 +202,10 @@ class Surroundings:
                 for item in list(vars(value).values()):
                     self._visit(item, depth - 1)
             case _ if depth and _has_slots(value.__class__):
-                slots, names = _Slots(value), list(_names_of_slots(value.__class__))
-                self._note(value, slots, type(value).__name__, names)
+                held, names = _Slots(value), list(slots.names(value.__class__))
+                self._note(value, held, type(value).__name__, names)
                 self._visit(type(value), depth)
-                for item in [slots[name] for name in names if name in slots]:
+                for item in [held[name] for name in names if name in held]:
                     self._visit(item, depth - 1)
 
     def _visit_function(self, function: Callable[..., Any], depth: int) -> None:
@@ -203,6 +223,8 @@ class Surroundings:
                         self._visit(held[one], depth)
             else:
                 self._visit(value, depth)
+        defaults = _Defaults(function)
+        self._note(function, defaults, "dict", _changing(defaults.now()))
         if function.__closure__:
             cells = _Cells(function)
             self._note(
@@ -297,23 +319,17 @@ def is_own(one: Any) -> bool:
 
 def _has_slots(cls: Any) -> bool:
     """Whether a class is one of the program, and its objects have `__slots__` instead of a `__dict__`."""
-    return cls.__dictoffset__ == 0 and _is_of_program(cls.__module__) and bool(_names_of_slots(cls))
+    return cls.__dictoffset__ == 0 and _is_of_program(cls.__module__) and bool(slots.names(cls))
 
 
-@functools.cache
-def _names_of_slots(cls: Any) -> tuple[str, ...]:
-    """The attributes in the `__slots__` of a class and its bases."""
-    return tuple(
-        name
-        for one in cls.__mro__
-        for name, value in vars(one).items()
-        if isinstance(value, types.MemberDescriptorType)
-    )
+def _changing(values: dict[Any, Any]) -> list[Any]:
+    """The names of values for which a function is traced."""
+    return [name for name, value in values.items() if _may_change(value)]
 
 
 def _may_change(value: Any) -> bool:
     """Whether a function is traced for a value."""
-    return isinstance(value, (*_PLAIN, torch.Tensor)) or _is_container(value)
+    return isinstance(value, (*_PLAIN, torch.Tensor, np.ndarray)) or _is_container(value)
 
 
 def _is_container(value: Any) -> bool:

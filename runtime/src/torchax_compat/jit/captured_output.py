@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import io
 import logging
 import re
 import sys
@@ -17,6 +18,19 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from . import deferred_scalars
+
+
+class Refused(io.TextIOBase):
+    """A stream that raises an error in place of output, in which tensors may be replaced."""
+
+    def __init__(self, error: Callable[[], Exception]) -> None:
+        super().__init__()
+        self._error = error
+
+    def write(self, _text: Any) -> Any:
+        """Raise the error."""
+        raise self._error()
+
 
 _loggers: Any = logging.Logger  # whose method is replaced while a function runs
 _handle = logging.Logger.handle

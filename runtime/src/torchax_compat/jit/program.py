@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import io
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -31,6 +30,7 @@ from . import (
     attribute_owners,
     attributes,
     captured_objects,
+    captured_output,
     concrete_values,
     host_fallback,
     host_random,
@@ -79,13 +79,6 @@ def compiled(programs: Any, modules: Sequence[torch.nn.Module], objects: Any) ->
 
 class NotCompilableError(Exception):
     """A call has an effect that a compiled call would not have again, such as output."""
-
-
-class _Silent(io.TextIOBase):
-    """Refuses output, which a compiled call would print only once."""
-
-    def write(self, _text: Any) -> Any:
-        raise NotCompilableError
 
 
 class Program:
@@ -287,7 +280,7 @@ class _Compiled(trace.Trace):
                 unknown,
             ):
                 stack.enter_context(one)
-            stack.enter_context(contextlib.redirect_stdout(_Silent()))
+            stack.enter_context(contextlib.redirect_stdout(captured_output.Refused(NotCompilableError)))
             tensors, *changes = self.run(*given)
         if self.drew_on_host or gradient_hooks.count > tapped:
             raise NotCompilableError

@@ -23,6 +23,7 @@ import torch
 
 from ..adapters.torch_internals import pytree
 from ..tensor import arrays
+from . import slots
 
 _OTHERS = (
     *(type, torch.nn.Module, torch.Tensor, torch.optim.Optimizer, list, tuple, set, frozenset, str, bytes),
@@ -65,9 +66,9 @@ class Record:
     def fill(self, one: Any, values: Any) -> None:
         """Set the attributes and items of an object."""
         plain = getattr(one, "__dict__", {})
-        slots = set(_slots(self.kind))
+        in_slots = slots.names(self.kind)
         for name, value in zip(self.names, values, strict=False):
-            if name in slots:
+            if name in in_slots:
                 object.__setattr__(one, name, value)
             else:
                 plain[name] = value
@@ -90,15 +91,9 @@ class _Again:
 
 def attributes_of(one: Any) -> Any:
     """The attributes of an object by name, including those in slots."""
-    held = {name: getattr(one, name) for name in _slots(type(one)) if hasattr(one, name)}
+    class_: Any = type(one)
+    held = {name: getattr(one, name) for name in slots.names(class_) if hasattr(one, name)}
     return {**held, **getattr(one, "__dict__", {})}
-
-
-def _slots(kind: Any) -> Any:
-    """The names of a class's slots."""
-    slots = (vars(base).get("__slots__", ()) for base in kind.__mro__)
-    named = (name for names in slots for name in ((names,) if isinstance(names, str) else names))
-    return [name for name in named if name not in ("__dict__", "__weakref__")]
 
 
 def with_records(value: Any, known: Any) -> Any:

@@ -8,10 +8,14 @@ from typing import Any
 
 import jax
 import numpy as np
+import pytest
 import torch
 from jax.sharding import NamedSharding, PartitionSpec
+from torch import nn
 from torch.utils.data import DataLoader
+from torchax_compat import compile_optimizer, differentiable
 from torchax_compat.data import DeviceLoader
+from torchax_compat.tensor import copies
 
 
 def test_tensors_of_a_batch_are_moved_at_any_depth() -> None:
@@ -49,3 +53,33 @@ def test_tensors_with_the_dimensions_of_a_sharding_are_sharded() -> None:
     ((x, y),) = DeviceLoader([(torch.ones(4, 2), torch.ones(4))], "jax", sharding)
     assert sharding == x.jax().sharding
     assert sharding != y.jax().sharding
+
+
+def test_the_next_batch_is_put_on_the_device_while_a_step_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A step that runs long is not waited for: neither by the optimizer, nor by the next batch."""
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Linear(512, 512), nn.Tanh(), nn.Linear(512, 1)).to("jax")
+    optimizer = compile_optimizer(torch.optim.SGD(net.parameters(), lr=0.01))
+
+    @differentiable
+    def compute_loss(net: nn.Module, x: torch.Tensor) -> torch.Tensor:
+        for _ in range(8):
+            x = net[1](net[0](x))
+        return net[2](x).square().mean()
+
+    losses: list[torch.Tensor] = []
+    are_computed: list[bool] = []
+    plain = copies.to_device
+
+    def to_device(tensor: torch.Tensor) -> Any:
+        are_computed.extend(loss.jax().is_ready() for loss in losses[-1:])
+        return plain(tensor)
+
+    monkeypatch.setattr(copies, "to_device", to_device)
+    for x in DeviceLoader([torch.randn(2048, 512) for _ in range(8)]):
+        loss = compute_loss(net, x)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss)
+    assert [False] * 3 == are_computed[-3:]

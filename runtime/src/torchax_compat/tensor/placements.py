@@ -15,7 +15,7 @@ from jax.sharding import NamedSharding, PartitionSpec
 from torch.utils.weak import WeakIdKeyDictionary
 from torchax.tensor import Tensor
 
-from . import arrays
+from . import array_groups, arrays
 
 _kept = WeakIdKeyDictionary()
 
@@ -68,6 +68,8 @@ def forget() -> None:
 
 
 def _restore(tensor: torch.Tensor, sharding: Any) -> None:
+    if isinstance(tensor, Tensor):
+        array_groups.release(tensor)
     array = vars(tensor).get("_elem") if isinstance(tensor, Tensor) else None
     if array is None or isinstance(array, jax.core.Tracer):
         return

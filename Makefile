@@ -72,13 +72,13 @@ touched: .venv/.for-test
 PYTEST := -m pytest -q -n auto --dist loadgroup
 
 unit: .venv/.for-test
-	$(call counted,unit) $(PYTEST) --ignore tests/verify --ignore tests/evidence
+	$(call counted,unit) $(PYTEST) --ignore tests/verify --ignore tests/evidence --ignore tests/proof
 
 # Two parts that take long and that few changes concern: each is run anew when one of its files is newer than
 # the last run that passed.
 RUNTIME := runtime/src runtime/tests
-VERIFIER := $(addprefix tpulint/,verify evidence testing.py fixture.py) runtime/src \
-	tests/verify tests/evidence
+VERIFIER := $(addprefix tpulint/,verify evidence proof testing.py fixture.py) runtime/src \
+	tests/verify tests/evidence tests/proof
 all_in = $(shell find $(1) -not -name '__pycache__' -not -name '*.pyc')
 
 runtime verifier: %: .venv/.passed-%
@@ -89,7 +89,7 @@ runtime verifier: %: .venv/.passed-%
 	@touch $@
 
 .venv/.passed-verifier: .venv/.for-test $(call all_in,$(VERIFIER))
-	$(call counted,verifier) $(PYTEST) tests/verify tests/evidence
+	$(call counted,verifier) $(PYTEST) tests/verify tests/evidence tests/proof
 	@touch $@
 
 # Executes the cases that changed, and a sample; see docs/testing.md. Updates evidence.lock, except in

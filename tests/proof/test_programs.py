@@ -118,6 +118,22 @@ def test_an_original_that_does_not_repeat_itself_is_not_compared(verify: Verify,
     assert found["reason"].startswith("the original does not repeat itself")
 
 
+def test_a_program_in_16_bits_is_compared_by_what_these_resolve(verify: Verify, tmp_path: Path) -> None:
+    text = TRAINING.replace(
+        "    loss = torch.nn",
+        '    with torch.autocast("cuda", dtype=torch.bfloat16):\n        out = model(x)\n    loss = torch.nn',
+    )
+    (tmp_path / "train.py").write_text(
+        text.replace("cross_entropy(model(x), y)", "cross_entropy(out.float(), y)")
+    )
+    code, report, _ = verify("--no-trace", "train.py", "0.1")
+    (found,) = report["verifications"]
+    assert (0, "same") == (code, found["state"])
+    assert "modules compute in 16 bits" in found["notes"][0]
+    (losses,) = [row for row in found["compared"] if row["what"] == "losses"]
+    assert 1e-5 < losses["difference"] < 0.01
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

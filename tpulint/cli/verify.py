@@ -94,6 +94,7 @@ class _Command(click.Command):
 )
 @click.option("--gradients", is_flag=True, help="Compile the backward pass of a module, too.")
 @click.option("--largest-batch", is_flag=True, help="Find the largest batch of a module that fits.")
+@click.option("--compile-only", is_flag=True, help="Compile for the TPU of --tpu, and run nothing.")
 @click.option(
     "--output-format",
     type=click.Choice(["full", "json"]),
@@ -133,6 +134,8 @@ def verify(
     from tpulint.proof.verification import verify as verified
     from tpulint.report.paint import paint_for
 
+    if choices["compile_only"] and not choices["tpus"]:
+        raise click.UsageError("--compile-only needs --tpu, which says what to compile for")
     try:
         options, targets = chosen(words, inputs, choices)
     except ValueError as error:

@@ -55,13 +55,16 @@ def leaves(value: Value, name: str) -> Iterator[Leaf]:
             pass
 
 
-def values(what: str, reference: Value, got: Value, shifted: Value, name: str = "") -> Compared:
-    """Compare structure, dtypes and shapes exactly, and numbers by the drift."""
-    structure = compare(_hollow(reference), _hollow(got), Tolerance(), name or what)
+def values(what: str, reference: Value, got: Value, shifted: Value, resolution: float = 0.0) -> Compared:
+    """Compare structure, dtypes and shapes exactly, and numbers by the drift.
+
+    `resolution` is what the dtype resolves in which they were computed, if that has fewer bits than theirs.
+    """
+    structure = compare(_hollow(reference), _hollow(got), Tolerance(), what)
     if structure.difference:
         return Compared(what, State.DIFFERS, detail=structure.difference)
-    triples = zip(*(list(leaves(side, name or what)) for side in (reference, got, shifted)), strict=False)
-    rows = [_leaf(*triple) for triple in triples]
+    triples = zip(*(list(leaves(side, what)) for side in (reference, got, shifted)), strict=False)
+    rows = [_leaf(*triple, resolution) for triple in triples]
     if not rows:
         return Compared(what, State.NOT_RUN, detail="there are no numbers to compare")
     wrong = [row for row in rows if row.is_wrong]
@@ -96,7 +99,7 @@ class _Row:
     is_undetermined: bool = False
 
 
-def _leaf(reference: Leaf, got: Leaf, shifted: Leaf) -> _Row:
+def _leaf(reference: Leaf, got: Leaf, shifted: Leaf, resolution: float) -> _Row:
     due, ours, moved = (np.asarray(side.data) for side in (reference, got, shifted))
     if due.size == 0:
         return _Row(0.0, 0.0, is_wrong=False)
@@ -111,7 +114,7 @@ def _leaf(reference: Leaf, got: Leaf, shifted: Leaf) -> _Row:
     drift = _largest(moved - due) if moved.shape == due.shape else 0.0
     with np.errstate(invalid="ignore"):
         apart = np.where(_equal(ours, due), 0.0, np.abs(ours - due))
-    allowed = atol + rtol * np.abs(due) + min(SLACK * drift, CHAOS * scale)
+    allowed = atol + max(rtol, resolution) * np.abs(due) + min(SLACK * drift, CHAOS * scale)
     wrong = ~(apart <= allowed)
     difference = float(np.nanmax(apart)) / scale if not np.isnan(apart).all() else math.inf
     if not wrong.any():
@@ -135,17 +138,17 @@ def _largest(array: np.ndarray[Any, Any]) -> float:
     return float(finite.max()) if finite.size else 0.0
 
 
-def records(reference: Record, got: Record, shifted: Record) -> Iterator[Compared]:
+def records(reference: Record, got: Record, shifted: Record, resolution: float) -> Iterator[Compared]:
     """Compare losses, parameters and buffers of a program's runs."""
     if reference.losses:
-        yield _losses(reference, got, shifted)
+        yield _losses(reference, got, shifted, max(resolution, 1e-5))
     for what in ("parameters", "buffers"):
         due, ours, moved = (_state(record, what, reference) for record in (reference, got, shifted))
         if due.items or ours.items:
-            yield values(what, due, ours, moved)
+            yield values(what, due, ours, moved, resolution)
 
 
-def _losses(reference: Record, got: Record, shifted: Record) -> Compared:
+def _losses(reference: Record, got: Record, shifted: Record, rtol: float) -> Compared:
     due, ours, moved = ([loss.value for loss in record.losses] for record in (reference, got, shifted))
     if len(due) != len(ours):
         return Compared("losses", State.DIFFERS, len(due), detail=f"{len(ours)} losses, not {len(due)}")
@@ -157,7 +160,7 @@ def _losses(reference: Record, got: Record, shifted: Record) -> Compared:
         if drift > CHAOS * scale and apart <= SLACK * drift:
             break
         compared, difference, worst = number, max(difference, apart / scale), max(worst, drift / scale)
-        if not apart <= 1e-5 + 1e-5 * abs(a) + min(SLACK * drift, CHAOS * scale):
+        if not apart <= 1e-5 + rtol * abs(a) + min(SLACK * drift, CHAOS * scale):
             detail = f"loss {number} is {b:.7g}, not {a:.7g}"
             return Compared("losses", State.DIFFERS, len(due), difference, worst, detail)
     left = len(due) - compared
@@ -191,7 +194,7 @@ def _state(record: Record, what: str, reference: Record) -> Group:
     return items[0][1] if len(items) == 1 else Group("sequence", tuple(items))
 
 
-def printed(reference: str, got: str, shifted: str) -> Compared | None:
+def printed(reference: str, got: str, shifted: str, resolution: float = 0.0) -> Compared | None:
     """Compare printed lines: text exactly, numbers by the drift; leave out those that vary by themselves."""
     due, ours, moved = (_lines(text) for text in (reference, got, shifted))
     if not due and not ours:
@@ -199,7 +202,7 @@ def printed(reference: str, got: str, shifted: str) -> Compared | None:
     skipped = 0
     for row, (line, expected) in enumerate(zip(ours, due, strict=False), 1):
         other = moved[row - 1] if row <= len(moved) else expected
-        word = _line(line, expected, other)
+        word = _line(line, expected, other, max(resolution, 1e-5))
         if word == "skip":
             skipped += 1
         elif word:
@@ -217,7 +220,7 @@ def _lines(text: str) -> list[str]:
     return [_DEVICE.sub("DEVICE", line.rstrip()) for line in text.splitlines() if line.strip()]
 
 
-def _line(ours: str, due: str, moved: str) -> str:
+def _line(ours: str, due: str, moved: str, rtol: float) -> str:
     """`skip` for a line that the original does not repeat, else what is wrong."""
     numbers = [_NUMBER.findall(line) for line in (ours, due, moved)]
     if _NUMBER.split(moved) != _NUMBER.split(due):
@@ -231,7 +234,7 @@ def _line(ours: str, due: str, moved: str) -> str:
         drift = abs(reference - other)
         if drift > CHAOS * max(abs(reference), last):
             unrepeated = True
-        elif not abs(mine - reference) <= 1e-5 + 1e-5 * abs(reference) + SLACK * drift + last:
+        elif not abs(mine - reference) <= 1e-5 + rtol * abs(reference) + SLACK * drift + last:
             return "number"
     return "skip" if unrepeated else ""
 

@@ -16,7 +16,8 @@ from tpulint.proof.project import Project
 from tpulint.proof.results import Compared, Failure, State, Verification
 from tpulint.proof.session import Session, read_failure
 from tpulint.proof.targets import CASE, Target
-from tpulint.proof.workers.module import Answer, Request
+from tpulint.proof.workers.answer import Answer
+from tpulint.proof.workers.module import Request
 
 
 def expanded(session: Session, target: Target, project: Project, place: Path) -> list[Target]:

@@ -38,7 +38,14 @@ def verified(session: Session, target: Target, project: Project, place: Path) ->
     if fixed.failure or fixed.ended.death:
         reason = "the fixed program fails" if fixed.failure else f"the fixed program: {fixed.ended.death}"
         return replace(result, state=State.DIFFERS, reason=reason, failure=fixed.failure)
+    if resolution := max(original.record.resolution, fixed.record.resolution):
+        # Autocast has no effect on the CPU: the original computes in 32 bits there.
+        shifted = runs.run("original", comparison.SHIFT, resolution)
+        result = replace(result, notes=(f"modules compute in 16 bits: {_SHIFTED.format(resolution)}",))
     return compared(result, original, fixed, shifted)
+
+
+_SHIFTED = "the drift is that of weights changed by {:.2g} of themselves, which these bits resolve"
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,15 +67,17 @@ def compared(
         return replace(
             result, reason="nothing was executed on torchax: `fix` does not move this program to it"
         )
-    rows = [*comparison.records(original.record, fixed.record, shifted.record)]
+    resolution = max(original.record.resolution, fixed.record.resolution)
+    rows = [*comparison.records(original.record, fixed.record, shifted.record, resolution)]
     texts = (run.ended.printed for run in (original, fixed, shifted))
-    if (lines := comparison.printed(*texts)) is not None:
+    if (lines := comparison.printed(*texts, resolution)) is not None:
         rows.append(lines)
     state = comparison.worst(rows)
     reason = next((f"{row.what}: {row.detail}" for row in rows if row.state is State.DIFFERS), "")
     if state is State.NOT_RUN:
         reason = "there is nothing to compare: no losses, no modules with state, and no printed lines"
-    notes = [f"torchvision's compiled {name} ran as a stand-in" for name in fixed.record.stood_in]
+    notes = [*result.notes]
+    notes += [f"torchvision's compiled {name} ran as a stand-in" for name in fixed.record.stood_in]
     return replace(result, state=state, reason=reason, compared=tuple(rows), notes=tuple(notes))
 
 
@@ -79,10 +88,11 @@ class _Programs:
     project: Project
     place: Path
 
-    def run(self, side: str, shift: float) -> ProgramRun:
+    def run(self, side: str, shift: float, relative_shift: float = 0.0) -> ProgramRun:
         """Run one side of the program from its working folder."""
         where = "reference" if side == "original" else "torchax"
         request, folder = self._request(where, f"{side}{'-shifted' if shift else ''}", shift)
+        request = replace(request, relative_shift=relative_shift)
         ended = self.session.work("program", request, folder, processes=2 if side == "original" else 1)
         return ProgramRun(ended, read(Path(request.record)), read_failure(Path(request.failure), side))
 

@@ -128,11 +128,14 @@ class Memory:
     code: int = 0
     kept: int = 0
     """Arrays that the program holds and that the function does not take."""
+    undivided: int = 0
+    """All bytes, where they exceed the memory: the compiler then does not say what they are for."""
 
     @property
     def total(self) -> int:
         """All bytes that are needed at one time."""
-        return self.arguments + self.outputs - self.aliased + self.temporary + self.code + self.kept
+        own = self.arguments + self.outputs - self.aliased + self.temporary + self.code
+        return own + self.kept + self.undivided
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,6 +198,8 @@ class Verification:
     notes: tuple[str, ...] = ()
     trace: Trace | None = None
     compiled: tuple[Compiled, ...] = ()
+    is_compiled_only: bool = False
+    """Whether it was not run because the user asked only for the compiler's results."""
     seconds: float = 0.0
 
     @property
@@ -203,8 +208,8 @@ class Verification:
         failed = any(one.state == "fails" or one.fits is False for one in self.compiled)
         if self.state is State.DIFFERS or failed:
             return 1
-        not_run = any(one.state == "not run" for one in self.compiled)
-        return 2 if self.state is State.NOT_RUN or not_run else 0
+        not_run = self.state is State.NOT_RUN and not self.is_compiled_only
+        return 2 if not_run or any(one.state == "not run" for one in self.compiled) else 0
 
 
 @dataclass(frozen=True, slots=True)

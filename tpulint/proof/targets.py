@@ -61,6 +61,7 @@ class Options:
     """Whether the backward pass of modules is compiled, too."""
     largest_batch: bool = False
     traces: bool = True
+    compile_only: bool = False
     exclude: tuple[str, ...] = ()
     project: Path | None = None
 

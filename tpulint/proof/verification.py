@@ -12,7 +12,7 @@ from pathlib import Path
 
 from tpulint.proof import compilation, modules, programs, tracing
 from tpulint.proof.project import Project, copied, root_of
-from tpulint.proof.results import Report, Verification
+from tpulint.proof.results import Report, State, Verification
 from tpulint.proof.session import Session
 from tpulint.proof.targets import Options, Target
 from tpulint.verify.platform import choose
@@ -57,6 +57,9 @@ def _of_project(session: Session, root: Path, targets: Iterable[Target]) -> Iter
         with tempfile.TemporaryDirectory(prefix="tpulint-verify-") as folder:
             start, place = time.monotonic(), Path(folder).resolve()
             project = copied(root, place, session.options.exclude)
+            if session.options.compile_only:
+                yield _finished(_compiled(session, target, project, place), project.fixes, start)
+                continue
             result = programs.verified(session, target, project, place)
             yield _finished(_with_costs(result, session, target, project, place), project.fixes, start)
     if modules_of_project:
@@ -66,10 +69,19 @@ def _of_project(session: Session, root: Path, targets: Iterable[Target]) -> Iter
             for target in modules_of_project:
                 for one in modules.expanded(session, target, project, place):
                     start = time.monotonic()
+                    if session.options.compile_only:
+                        yield _finished(_compiled(session, one, project, place), project.fixes, start)
+                        continue
                     result = modules.verified(session, one, project, place)
                     if session.options.traces:
                         result = replace(result, trace=tracing.of_module(session, one, project, place))
                     yield _finished(_with_costs(result, session, one, project, place), project.fixes, start)
+
+
+def _compiled(session: Session, target: Target, project: Project, place: Path) -> Verification:
+    kind = "module" if target.expression else "program"
+    result = Verification(target.name, kind, State.NOT_RUN, "only compiled", is_compiled_only=True)
+    return _with_costs(result, session, target, project, place)
 
 
 def _with_costs(

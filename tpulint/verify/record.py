@@ -25,6 +25,10 @@ _WRAPPERS = {"DataParallel", "DistributedDataParallel", "OptimizedModule"}
 """Modules that hold the program's own and nothing beside it; a fix may take them away."""
 
 
+_RESOLUTION = {"bfloat16": 2.0**-8, "float16": 2.0**-11}
+"""How far apart two numbers next to each other are, as a part of them."""
+
+
 @dataclass(frozen=True, slots=True)
 class Loss:
     """A tensor that `backward` was called on: its value, its elements added up, and when that was."""
@@ -58,6 +62,8 @@ class Record:
     states: tuple[State, ...] = ()
     steps: int = 0
     """The number of steps that the optimizer with the most steps took."""
+    resolution: float = 0.0
+    """What the 16-bit dtype resolves that modules computed in; 0 if none did."""
 
     def __str__(self) -> str:
         return (
@@ -86,6 +92,7 @@ class Recorder:
         self._start: dict[int, Group] = {}
         self._began = 0.0
         self._depth = 0
+        self._half = ""
 
     @contextmanager
     def kept(self, target: Path, executed: Callable[[], int] = lambda: 0) -> Iterator[None]:
@@ -112,18 +119,26 @@ class Recorder:
             first.remove()
             if self._extent.shift:
                 weights = [p for module in self._roots() for p in module.parameters()]
-                shift(weights, self._extent.shift)
+                shift(weights, self._extent.shift, self._extent.relative_shift)
 
         first = torch.nn.modules.module.register_module_forward_pre_hook(begin)
         if self._extent.steps:
             self._counter.install()
+            torch.nn.modules.module.register_module_forward_hook(self._note_dtype)
+
+    def _note_dtype(self, _module: Any, _inputs: Any, result: Any) -> None:
+        """Note the dtype of a module's result, if it has 16 bits."""
+        name = str(getattr(result, "dtype", "")).removeprefix("torch.")
+        if name in _RESOLUTION:
+            self._half = name
 
     def _leave(self, target: Path, operations: int) -> None:
         self._read()
         stood_in = tuple(sorted(torchvision_standin.used))
         states = tuple(self._state(module) for module in self._roots() if _tensors(module))
         steps = self._counter.steps
-        record = Record(operations, stood_in, tuple(self._losses), self._began, states, steps)
+        resolution = _RESOLUTION.get(self._half, 0.0)
+        record = Record(operations, stood_in, tuple(self._losses), self._began, states, steps, resolution)
         target.write_bytes(pickle.dumps(record))
 
     def _state(self, module: Any) -> State:

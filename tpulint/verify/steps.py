@@ -18,6 +18,8 @@ class Extent:
     """The number of steps of an optimizer after which it ends; 0 for all."""
     shift: float = 0.0
     """By how much each weight is changed, up or down, before a module is called for the first time."""
+    relative_shift: float = 0.0
+    """The same as a part of the weight; the larger change counts."""
 
 
 class EndOfSteps(SystemExit):
@@ -86,8 +88,11 @@ class StepCounter:
         return types.MethodType(counted, optimizer)  # schedulers ask for the function of a method
 
 
-def shift(tensors: Iterable[Any], amount: float) -> None:
-    """Change each number of floating-point tensors by an amount, up or down, by a generator of its own."""
+def shift(tensors: Iterable[Any], amount: float, relative: float = 0.0) -> None:
+    """Change each number of floating-point tensors, up or down, by a generator of its own.
+
+    The change is an amount, or a part of the number, if that is larger; at least what its dtype resolves.
+    """
     import torch
 
     generator = torch.Generator()
@@ -96,4 +101,5 @@ def shift(tensors: Iterable[Any], amount: float) -> None:
         for tensor in tensors:
             if tensor.is_floating_point() and not torch.nn.parameter.is_lazy(tensor):
                 signs = torch.randint(0, 2, tuple(tensor.shape), generator=generator) * 2 - 1
-                tensor.add_(signs.to(tensor.dtype) * amount)
+                part = max(relative, torch.finfo(tensor.dtype).eps)
+                tensor.add_(signs.to(tensor.dtype) * (tensor.detach().abs() * part).clamp(min=amount))

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from tpulint.proof.workers import loading
+from tpulint.proof.workers.answer import Answer
 from tpulint.proof.workers.failures import described
 from tpulint.proof.workers.loading import BadTargetError, Subject
 from tpulint.proof.workers.runtime import enabled_runtime
@@ -38,18 +39,6 @@ class Request:
     answer: str
     failure: str
     shift: float = 0.0
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """What a call gave: results, gradients of the weights and inputs, and buffers after the call."""
-
-    is_module: bool
-    results: Value
-    gradients: Group
-    buffers: Group
-    operations: int = 0
-    notes: tuple[str, ...] = ()
 
 
 def run(request: Request) -> Any:
@@ -161,6 +150,4 @@ def main(file: str) -> None:
 
 
 if __name__ == "__main__":  # tpulint: ignore[TPU001]
-    from tpulint.proof.workers import module  # so that what is pickled can be read by others
-
-    module.main(sys.argv[1])
+    main(sys.argv[1])

@@ -33,6 +33,7 @@ class Request:
     failure: str
     steps: int
     shift: float = 0.0
+    relative_shift: float = 0.0
     answer: str = ""
     """The file for what a trace finds."""
 
@@ -41,7 +42,7 @@ def run(request: Request) -> None:
     """Run the program; an exception of it is left in the file for failures, and raised again."""
     sys.path.insert(0, "")  # for the program's folder
     repeat_random_numbers()
-    extent = Extent(request.steps, request.shift)
+    extent = Extent(request.steps, request.shift, request.relative_shift)
     try:
         if request.where == "reference":
             from tpulint.verify import reference

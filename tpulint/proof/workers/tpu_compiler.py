@@ -187,5 +187,5 @@ def failed(error: Exception, topology: Topology, root: str) -> dict[str, Any]:
     }
     if (memory := _OUT_OF_MEMORY.search(text)) is not None:
         used = _bytes_of(memory["used"], memory["used_unit"])
-        row |= {"state": "compiles", "fits": False, "memory": {"temporary": used}}
+        row |= {"state": "compiles", "fits": False, "memory": {"undivided": used}}
     return row

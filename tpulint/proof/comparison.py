@@ -63,8 +63,8 @@ def values(what: str, reference: Value, got: Value, shifted: Value, resolution: 
     structure = compare(_hollow(reference), _hollow(got), Tolerance(), what)
     if structure.difference:
         return Compared(what, State.DIFFERS, detail=structure.difference)
-    triples = zip(*(list(leaves(side, what)) for side in (reference, got, shifted)), strict=False)
-    rows = [_leaf(*triple, resolution) for triple in triples]
+    sides = (list(leaves(side, what)) for side in (reference, got, shifted))
+    rows = [_leaf(due, ours, moved, resolution) for due, ours, moved in zip(*sides, strict=False)]
     if not rows:
         return Compared(what, State.NOT_RUN, detail="there are no numbers to compare")
     wrong = [row for row in rows if row.is_wrong]

@@ -69,8 +69,8 @@ def compared(
         )
     resolution = max(original.record.resolution, fixed.record.resolution)
     rows = [*comparison.records(original.record, fixed.record, shifted.record, resolution)]
-    texts = (run.ended.printed for run in (original, fixed, shifted))
-    if (lines := comparison.printed(*texts, resolution)) is not None:
+    due, ours, moved = (run.ended.printed for run in (original, fixed, shifted))
+    if (lines := comparison.printed(due, ours, moved, resolution)) is not None:
         rows.append(lines)
     state = comparison.worst(rows)
     reason = next((f"{row.what}: {row.detail}" for row in rows if row.state is State.DIFFERS), "")

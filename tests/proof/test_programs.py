@@ -109,9 +109,19 @@ def test_a_program_that_fix_does_not_move_is_not_run(verify: Verify, tmp_path: P
     assert found["reason"].startswith("nothing was executed on torchax")
 
 
-def test_an_original_that_does_not_repeat_itself_is_not_compared(verify: Verify, tmp_path: Path) -> None:
-    text = TRAINING.replace("import torch\n", "import torch, time\ntorch.manual_seed(time.time_ns())\n")
+def test_each_run_begins_with_the_users_files(verify: Verify, tmp_path: Path) -> None:
+    text = TRAINING.replace("for step", 'for name in ["seen"]:\n    open(name, "x").close()\nfor step')
     (tmp_path / "train.py").write_text(text)
+    code, report, _ = verify("train.py", "0.1")
+    (found,) = report["verifications"]
+    assert (0, "same", "complete") == (code, found["state"], found["trace"]["state"])
+
+
+def test_an_original_that_does_not_repeat_itself_is_not_compared(verify: Verify, tmp_path: Path) -> None:
+    # Processes that are started one after the other get numbers that are far apart.
+    scale = "(1 + os.getpid() * 919 % 1000)"
+    text = TRAINING.replace("    loss.backward()", f"    loss = loss * {scale}\n    loss.backward()")
+    (tmp_path / "train.py").write_text(f"import os\n{text}")
     code, report, _ = verify("train.py", "0.1")
     (found,) = report["verifications"]
     assert (2, "not run") == (code, found["state"])

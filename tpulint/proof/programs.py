@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -91,7 +92,10 @@ class _Programs:
     def run(self, side: str, shift: float, relative_shift: float = 0.0) -> ProgramRun:
         """Run one side of the program from its working folder."""
         where = "reference" if side == "original" else "torchax"
-        request, folder = self._request(where, f"{side}{'-shifted' if shift else ''}", shift)
+        name = side
+        if shift:
+            name += f"-shifted-{relative_shift}"
+        request, folder = self._request(where, name, shift)
         request = replace(request, relative_shift=relative_shift)
         ended = self.session.work("program", request, folder, processes=2 if side == "original" else 1)
         return ProgramRun(ended, read(Path(request.record)), read_failure(Path(request.failure), side))
@@ -103,19 +107,24 @@ class _Programs:
         return tracing.read(Path(request.answer), Path(request.failure), ended, self.project)
 
     def _request(self, where: str, name: str, shift: float) -> tuple[Request, Path]:
-        """What a worker is to run, and the folder that it is started in."""
-        is_fixed = where == "torchax"
-        locate = self.project.in_fixed if is_fixed else self.project.in_original
-        folder = locate(self.project.working_folder(self.target.file))
+        """What a worker is to run, and the folder that it is started in.
+
+        Each run has a copy of its own: a program may go on from a checkpoint that it finds.
+        """
+        source = self.project.fixed if where == "torchax" else self.project.original
+        root = self.place / "runs" / name / source.name
+        shutil.copytree(source, root, dirs_exist_ok=True)
+        folder = self.project.working_folder(self.target.file).relative_to(self.project.root)
+        file = self.target.file.resolve().relative_to(self.project.root)
         request = Request(
             where=where,
-            path=os.path.relpath(locate(self.target.file), folder),
+            path=os.path.relpath(root / file, root / folder),
             arguments=list(self.target.arguments),
-            root=str(self.project.fixed if is_fixed else self.project.original),
+            root=str(root),
             record=str(self.place / f"{name}.record"),
             failure=str(self.place / f"{name}.failure"),
             steps=self.session.options.steps,
             shift=shift,
             answer=str(self.place / f"{name}.answer"),
         )
-        return request, folder
+        return request, root / folder

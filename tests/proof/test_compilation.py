@@ -94,6 +94,17 @@ def test_a_mesh_splits_the_weights_and_communicates(verify: Verify) -> None:
     assert ["all-reduce"] == [one["operation"] for one in found["collectives"]]
 
 
+def test_a_mesh_is_used_with_the_rules_of_the_settings(verify: Verify, tmp_path: Path) -> None:
+    (tmp_path / "pyproject.toml").write_text(
+        '[tool.tpulint.sharding]\n\'.*blocks.0.weight\' = ["model", ""]\n'
+    )
+    options = ["--compile-only", "--tpu", "v5e", "--mesh", "data=1,model=4"]
+    code, report, _ = verify(*options, "model.py:Net", "--input", "randn(8, 1024)")
+    (found,) = report["verifications"][0]["compiled"]
+    assert (0, 4) == (code, found["chips"])
+    assert found["memory"]["arguments"] < 1024 * 1024 * 4 / 4 + 100_000
+
+
 def test_errors_of_the_compiler_are_at_the_users_line(verify: Verify) -> None:
     code, report, _ = verify("--no-trace", "--tpu", "v5e", "model.py:Eigenvalues", "--input", "randn(4, 4)")
     (found,) = report["verifications"][0]["compiled"]

@@ -11,6 +11,7 @@ from typing import Any
 from tpulint.invocation import UsageError
 from tpulint.proof.names import topology
 from tpulint.proof.targets import Options, Target, read_mesh, read_size, read_table, read_words
+from tpulint.settings import load
 
 
 def chosen(
@@ -37,7 +38,11 @@ def chosen(
     axes, rules = given.pop("mesh", None), given.pop("shard", ())
     if axes or rules:
         given["mesh"] = read_mesh(axes or "", rules)
-    return replace(options, **given), targets
+    options = replace(options, **given)
+    if options.mesh.axes and not options.mesh.rules:
+        # The rules by which `fix` lets programs shard their parameters.
+        options = replace(options, mesh=replace(options.mesh, rules=load(place).sharding))
+    return options, targets
 
 
 def _table(start: Path) -> tuple[Mapping[str, Any], Path] | None:

@@ -207,3 +207,59 @@ distributed.barrier()
     errors = [process.communicate(timeout=300)[1] for process in processes]
     assert [1, 1] == [process.returncode for process in processes]
     assert "ValueError: not on this host" in errors[1]
+
+
+_ONE_PROGRAM = """
+import torch, torchax_compat
+from torch import nn
+torchax_compat.enable()
+torchax_compat.distributed.one_rank_per_device()
+from torchax_compat.autograd import deferred_step
+from torchax_compat.ranks.local_tensor import LocalTensor
+torch.distributed.init_process_group("nccl")
+recorded = []
+run = deferred_step.DeferredStep.run
+def noted(self, update):
+    done = run(self, update)
+    recorded.append(update is not None and done)
+    return done
+deferred_step.DeferredStep.run = noted
+
+@torchax_compat.differentiable
+def compute_loss(net, x):
+    return net(x).square().sum(1).mean()
+
+def trained(is_recorded):
+    deferred_step.Plan.is_possible = is_recorded
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Linear(6, 16, bias=False), nn.BatchNorm1d(16), nn.Tanh(), nn.Linear(16, 3))
+    net = nn.parallel.DistributedDataParallel(net.to("jax"))
+    optimizer = torchax_compat.compile_optimizer(torch.optim.AdamW(net.parameters(), lr=0.05))
+    losses = []
+    for step in range(12):
+        optimizer.zero_grad()
+        for part in range(2):
+            x = LocalTensor(parts=[torch.randn(8, 6) for _ in range(4)]).to("jax")
+            loss = compute_loss(net, x)
+            loss.backward()
+        norm = nn.utils.clip_grad_norm_(net.parameters(), 0.5)
+        optimizer.step()
+        losses += [*loss.item().locals, norm.item()]
+    return losses, [p.detach().cpu() for p in net.state_dict().values()]
+
+apart, together = trained(False), trained(True)
+assert recorded[-8:].count(True) == 4, recorded
+torch.testing.assert_close(apart, together, rtol=2e-4, atol=2e-5)
+"""
+
+
+def test_step_of_all_ranks_is_one_program_with_the_same_results() -> None:
+    process = _of_code(_ONE_PROGRAM, 4, {})
+    assert _errors(process) == ""
+    assert process.returncode == 0
+
+
+def _errors(process: subprocess.Popen[str]) -> str:
+    """What a process wrote to stderr, without the lines of the runtime."""
+    lines = process.communicate(timeout=300)[1].splitlines()
+    return "\n".join(line for line in lines if not line.startswith("torchax_compat: "))

@@ -189,6 +189,7 @@ class DeferredStep:
         self.rest = [deferral.waiting(*kind) for kind in self.plan.rest]
         self.pullback: Any = None
         self._seed: int | None = None  # the output on which `backward` was called
+        self._share = 1.0
         self._before: list[Any] | None = None
         self._norms: list[tuple[tuple[int, ...], float, Tensor, float | None]] = []
 
@@ -201,8 +202,10 @@ class DeferredStep:
         retain_graph: Any = None,
         create_graph: Any = False,
         inputs: Any = None,
+        *,
+        share: float = 1.0,
     ) -> bool:
-        """Record `tensor.backward()`; whether that can be."""
+        """Record `tensor.backward()`, with gradients that are scaled by `share`; whether that can be."""
         if gradient is not None or retain_graph or create_graph or inputs is not None:
             return False
         seed = next((i for i, one in enumerate(self.floats) if one is tensor), None)
@@ -217,7 +220,7 @@ class DeferredStep:
                 if not all(known):
                     return False
                 self._before = [one[1].jax() for one in known if one is not None]
-        self._seed = seed
+        self._seed, self._share = seed, share
         self.plan.renew_gradients()
         self.gradients, self._shown = self.plan.gradients, self.plan.shown
         self.gradients.forget()
@@ -297,11 +300,12 @@ class DeferredStep:
         if update is not None:
             places, numbers = self.plan.update_of(update.parameters, update.key)
         clips = self._clips()
-        key = (self._seed, self._before is not None, clips, update and update.key)
+        seed = (self._seed, self._share)
+        key = (seed, self._before is not None, clips, update and update.key)
         is_new = key not in self.plan.programs
         if is_new:
             compute = update and update.compute
-            program = step_program.Program(self.version, self._seed, clips, (places, numbers), compute)
+            program = step_program.Program(self.version, seed, clips, (places, numbers), compute)
             self.plan.programs[key] = compiler_settings.Jitted(program, few_calls=0, donate_argnums=(0,))
         learned = self._learned
         changed = [learned[i] for i in places]
@@ -342,7 +346,10 @@ class DeferredStep:
         self.plan.misses = MOST_MISSES
         self._compute_forward()
         kinds = self.kinds
-        seeds = [jax.numpy.ones(k.shape, k.dtype) if i == self._seed else None for i, k in enumerate(kinds)]
+        share = self._share
+        seeds = [
+            jax.numpy.full(k.shape, share, k.dtype) if i == self._seed else None for i, k in enumerate(kinds)
+        ]
         gradients = version.backward(self.pullback, seeds, kinds, version.reached)
         self.pullback = None
         gradients = step_program.accumulated(gradients, self._before)

@@ -17,7 +17,7 @@ class NotPlainError(TypeError):
 class Program:
     """Both passes and an update, as a function of arrays for JAX to compile."""
 
-    def __init__(self, version: Any, seed: int | None, clips: Any, places: Any, compute: Any) -> None:
+    def __init__(self, version: Any, seed: Any, clips: Any, places: Any, compute: Any) -> None:
         self._version, self._seed, self._clips = version, seed, clips
         self._places, self._compute = places, compute
 
@@ -35,7 +35,8 @@ class Program:
         )
         if any(map(jax.tree.leaves, (*read, left))):
             raise NotPlainError
-        seeds = [jax.numpy.ones_like(one) if i == self._seed else None for i, one in enumerate(floats)]
+        number, share = self._seed
+        seeds = [jax.numpy.full_like(one, share) if i == number else None for i, one in enumerate(floats)]
         gradients = vjp_functions.pull_back(pullback, seeds, floats, version.reached)
         gradients = accumulated(gradients, before)
         chosen, norms = clipped(gradients, self._clips, most)

@@ -17,6 +17,8 @@ from torchax.ops.mappings import t2j_dtype
 
 from ..adapters.torchax_internals import attention_without_mask
 from ..patches.declarations import operator
+from ..tensor import arrays
+from . import splash_attention
 
 _aten = torch.ops.aten
 _without_mask = attention_without_mask
@@ -40,6 +42,9 @@ def _attention(
     enable_gqa: bool = False,
 ) -> Any:
     if attn_mask is None:
+        q, k, v = (arrays.array_of(one) for one in (query, key, value))
+        if splash_attention.is_used(q, k, v, dropout_p, has_groups=enable_gqa):
+            return arrays.tensor(splash_attention.attended(q, k, v, scale, is_causal=is_causal))
         return _without_mask(query, key, value, None, dropout_p, is_causal, scale, enable_gqa)
     if enable_gqa:
         key, value = (x.repeat_interleave(query.size(-3) // x.size(-3), -3) for x in (key, value))

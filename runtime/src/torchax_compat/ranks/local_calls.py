@@ -16,6 +16,7 @@ from torchax.tensor import Tensor
 from torchax.view import View
 
 from .. import ranks
+from ..tensor import deferral
 from . import local_numbers, local_tensor
 from .local_tensor import LocalTensor
 
@@ -181,6 +182,9 @@ def _backward(tensor: Any, gradient: Any = None, *args: Any, **kwargs: Any) -> N
         gradient = gradient * share
     if tensor.has_whole():
         whole = tensor.local_whole()
+        step = deferral.current
+        if gradient is None and step is not None and step.backward(whole, None, *args, share=share, **kwargs):
+            return
         if gradient is None:
             whole_gradient = torch.full_like(whole, share)
         elif isinstance(gradient, LocalTensor):

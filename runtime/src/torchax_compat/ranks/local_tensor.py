@@ -27,7 +27,7 @@ from ..adapters.torch_internals import (
     pytree,
 )
 from ..jit import aliasing
-from ..tensor import arrays, sharding
+from ..tensor import arrays, deferral, sharding
 from . import local_numbers
 
 #: Call a compiled function, and a module, with local tensors; `mapped_functions` adds them.
@@ -50,9 +50,14 @@ class LocalTensor(torch.Tensor):
     def __new__(cls, parts: Any = None, whole: Any = None) -> Any:
         """A tensor without elements of its own, with the shape and type of one rank's tensor."""
         like = parts[0] if parts is not None else whole
-        shape = tuple(like.shape) if parts is not None else tuple(like.shape[1:])
+        if deferral.is_waiting((like,)):  # its shape is known before its elements
+            with DisableTorchFunction():
+                size, dtype = torch.Tensor.size(like), torch.Tensor.dtype.__get__(like)
+        else:
+            size, dtype = like.shape, like.dtype
+        shape = tuple(size) if parts is not None else tuple(size[1:])
         with no_dispatch(), DisableTorchFunction():
-            return make_wrapper_subclass(cls, shape, dtype=like.dtype, device="meta")
+            return make_wrapper_subclass(cls, shape, dtype=dtype, device="meta")
 
     def __init__(self, parts: Any = None, whole: Any = None) -> None:
         self._parts, self._whole = parts, whole

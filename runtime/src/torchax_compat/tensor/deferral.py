@@ -34,8 +34,10 @@ class Recorded(Protocol):
         retain_graph: Any = None,
         create_graph: Any = False,
         inputs: Any = None,
+        *,
+        share: float = 1.0,
     ) -> bool:
-        """Record `tensor.backward()`; whether that can be."""
+        """Record `tensor.backward()`, with gradients that are scaled by `share`; whether that can be."""
 
     def norm(self, gradients: Any, norm_type: float) -> Tensor | None:
         """The norm of gradients, which is computed later; None if it has to be computed at once."""

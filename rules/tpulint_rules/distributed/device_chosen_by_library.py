@@ -6,8 +6,8 @@ Reports:
 
 - `Accelerator(...)` and `PartialState(...)` of Accelerate, and `Trainer(...)` and `Fabric(...)` of Lightning.
   Accelerate and Lightning look for a GPU, and move models and batches to it;
-- `TrainingArguments(...)` of transformers, and `HfArgumentParser` with that class. `Trainer` of transformers
-  computes on the device that `TrainingArguments` chooses;
+- `TrainingArguments(...)` of transformers, classes that are derived from it, and `HfArgumentParser` with such a
+  class. `Trainer` of transformers computes on the device that `TrainingArguments` chooses;
 - functions of libraries that return the device, such as `torch_geometric.device("auto")`,
   `ignite.distributed.device()`, `get_device()` of stable_baselines3 and `select_device()` of ultralytics;
 - other functions of libraries that have a name such as `get_device`, are called with `"auto"`, and whose
@@ -154,18 +154,18 @@ def _told(call: ast.Call, ctx: Context) -> Fix | None:
     return ctx.rewrite.fix(title, *imports, *edits, applicability=Applicability.UNSAFE)
 
 
-@rule.on(ast.Call, named={"TrainingArguments", "Seq2SeqTrainingArguments", "HfArgumentParser"})
+@rule.on(ast.Call, named=lambda name: name.endswith(("Arguments", "Args", "HfArgumentParser")))
 def training_arguments(call: ast.Call, ctx: Context) -> Iterator[Finding]:
-    if _is_elsewhere(call, ctx) or ctx.names.has_string(ACCELERATE_DEVICE):
+    made = ctx.names.qualified(call.func)
+    if made is None or _is_elsewhere(call, ctx) or ctx.names.has_string(ACCELERATE_DEVICE):
         return
     if _constant(call, "use_cpu") is True or _constant(call, "no_cuda") is True:
         return
-    made = ctx.names.qualified(call.func)
+    classes = [made]
     if made in _PARSERS:
-        nodes = (node for argument in call.args for node in ast.walk(argument))
-        classes = (ctx.names.qualified(node) for node in nodes if isinstance(node, ast.expr))
-        made = next((name for name in classes if name in TRAINING_ARGUMENTS), None)
-    if made in TRAINING_ARGUMENTS:
+        nodes = (node for argument in call.args for node in ast.walk(argument) if isinstance(node, ast.expr))
+        classes = [name for node in nodes if (name := ctx.names.qualified(node)) is not None]
+    if any(not TRAINING_ARGUMENTS.isdisjoint((name, *ctx.types.ancestors(name))) for name in classes):
         message = "`Trainer` of transformers does not look for a TPU: it trains on the CPU, without an error"
         yield ctx.finding(call, message, _told(call, ctx))
 

@@ -6,8 +6,8 @@ Reports:
 
 - `Accelerator(...)` and `PartialState(...)` of Accelerate, and `Trainer(...)` and `Fabric(...)` of Lightning.
   Accelerate and Lightning look for a GPU, and move models and batches to it;
-- `TrainingArguments(...)` of transformers, classes that are derived from it, and `HfArgumentParser` with such a
-  class. `Trainer` of transformers computes on the device that `TrainingArguments` chooses;
+- `TrainingArguments(...)` of transformers, classes that are derived from it, and `HfArgumentParser` with such
+  a class. `Trainer` of transformers computes on the device that `TrainingArguments` chooses;
 - functions of libraries that return the device, such as `torch_geometric.device("auto")`,
   `ignite.distributed.device()`, `get_device()` of stable_baselines3 and `select_device()` of ultralytics;
 - other functions of libraries that have a name such as `get_device`, are called with `"auto"`, and whose

@@ -140,12 +140,20 @@ def test_the_step_of_a_program_is_compiled_whole(verify: Verify, tmp_path: Path)
     assert (2, 4, True) == (shapes["count"], shapes["batches"], shapes["is_all"])
 
 
+def test_an_unknown_topology_is_reported_before_any_code_runs(verify: Verify, tmp_path: Path) -> None:
+    ran = tmp_path / "ran"
+    (tmp_path / "train.py").write_text(f"open({str(ran)!r}, 'w').close()\n")
+    code, report, _ = verify("--tpu", "v99", "train.py")
+    assert (2, {}, False) == (code, report, ran.exists())
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (("--tpu", "v99"), "--tpu v99: libtpu does not know this topology"),
         (("--tpu", "v5e:3x5"), "--tpu v5e:3x5: libtpu does not know this topology"),
         (("--tpu", "v5e", "--mesh", "data=9"), "--mesh has 9 chips, and v5e:2x2 has 4"),
+        (("--tpu", "v5e", "--mesh", "data=0"), "the size of each axis is at least 1"),
         (("--tpu", "v5e", "--mesh", "data"), "`data` is not a mesh such as data=2,model=4"),
         (("--tpu", "v5e", "--mesh", "data=2", "--shard", "w=model"), "`w=model` is not PATTERN=AXIS"),
     ],

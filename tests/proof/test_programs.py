@@ -87,6 +87,21 @@ def test_errors_of_the_original_are_shown_cut_to_the_users_frames(verify: Verify
     assert [("train.py", 6, "load()"), ("train.py", 4, "return torch.load('weights.pt')")] == frames
 
 
+def test_an_original_that_exits_with_an_error_is_not_run_and_its_message_is_shown(
+    verify: Verify, tmp_path: Path
+) -> None:
+    (tmp_path / "train.py").write_text(
+        "import argparse\n\nparser = argparse.ArgumentParser()\n"
+        "parser.add_argument('--data', required=True)\nparser.parse_args()\n"
+    )
+    code, report, _ = verify("--tpu", "v5e", "train.py")
+    (found,) = report["verifications"]
+    message = "train.py: error: the following arguments are required: --data"
+    assert (2, "not run", message) == (code, found["state"], found["failure"]["message"])
+    assert ["parser.parse_args()"] == [frame["code"] for frame in found["failure"]["frames"]]
+    assert ["not run"] == [row["state"] for row in found["compiled"]]
+
+
 def test_a_program_that_does_not_end_is_not_run(verify: Verify, tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text("import time\ntime.sleep(600)\n")
     code, report, _ = verify("--timeout", "8", "train.py")
@@ -155,6 +170,7 @@ def test_a_program_in_16_bits_is_compared_by_what_these_resolve(verify: Verify, 
         (("model.py:Net", "--input", "randn(2,"), "`randn(2,` is not an input"),
         (("model.py:Net(",), "`Net(` is not a module"),
         (("--memory", "much", "model.py"), "`much` is not a size such as 8G or 500M"),
+        (("--project", "{other}", "model.py"), "`model.py` is not in the folder of --project"),
         ((), "there is nothing to verify"),
     ],
 )
@@ -162,6 +178,7 @@ def test_bad_input_gives_one_line_and_exit_2(
     verify: Verify, tmp_path: Path, arguments: tuple[str, ...], message: str
 ) -> None:
     (tmp_path / "model.py").write_text("")
-    code, report, err = verify(*arguments)
+    (tmp_path / "other").mkdir()
+    code, report, err = verify(*(one.format(other=tmp_path / "other") for one in arguments))
     assert (2, {}) == (code, report)
     assert message in err.splitlines()[-1]

@@ -42,6 +42,10 @@ def chosen(
     if options.mesh.axes and not options.mesh.rules:
         # The rules by which `fix` lets programs shard their parameters.
         options = replace(options, mesh=replace(options.mesh, rules=load(place).sharding))
+    if options.project is not None:
+        for target in targets:
+            if not target.file.resolve().is_relative_to(options.project.resolve()):
+                raise UsageError(f"`{target.file}` is not in the folder of --project, {options.project}")
     return options, targets
 
 

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import json
 import os
+import tempfile
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from tpulint.proof.processes import Ended
+from tpulint.proof.processes import Ended, run
 from tpulint.proof.project import Project
 from tpulint.proof.results import Collective, Compiled, Frame, Memory
 from tpulint.proof.session import Session, read_failure
 from tpulint.proof.targets import Target
-from tpulint.proof.workers import compiling, compiling_step
+from tpulint.proof.workers import compiling, compiling_step, topologies
 
 VARIABLES = {
     # With its usual effort, the compiler takes minutes for two matrix products on v6e.
@@ -23,12 +25,26 @@ VARIABLES = {
 """Variables of a process that compiles for a TPU that is not there."""
 
 
-def of_target(session: Session, target: Target, project: Project, place: Path) -> tuple[Compiled, ...]:
-    """A result for each topology that the user asked for.
+def check_topologies(session: Session) -> None:
+    """Ask libtpu for the topologies that the user named, before anything of theirs is copied or run.
 
     Raises:
-        UsageError: libtpu does not know a topology, or the mesh has too many chips.
+        UsageError: libtpu does not know one, or the mesh has more chips.
     """
+    options = session.options
+    if not options.tpus:
+        return
+    with tempfile.TemporaryDirectory(prefix="tpulint-verify-") as folder:
+        failure, file = Path(folder, "topologies.failure"), Path(folder, "topologies.request")
+        request = topologies.Request([*options.tpus], [*options.mesh.axes], str(failure))
+        file.write_text(json.dumps(asdict(request)), encoding="utf-8")
+        environment = {**session.environment(), **VARIABLES}
+        run(["-P", "-m", topologies.__name__, str(file)], Path(folder), environment, session.limits)
+        read_failure(failure, "fixed")
+
+
+def of_target(session: Session, target: Target, project: Project, place: Path) -> tuple[Compiled, ...]:
+    """A result for each topology that the user asked for."""
     answer, failure = place / "compiled.answer", place / "compiled.failure"
     for path in (answer, failure):
         path.unlink(missing_ok=True)
@@ -59,22 +75,22 @@ def of_target(session: Session, target: Target, project: Project, place: Path) -
             topologies=list(options.tpus),
         )
     worker = "compiling" if target.expression else "compiling_step"
-    ended = session.work(worker, request, folder, variables=VARIABLES)
+    ended = session.work(worker, request, folder, project, variables=VARIABLES)
     return _read(answer, failure, ended, options.tpus)
 
 
-def _read(answer: Path, failure: Path, ended: Ended, topologies: tuple[str, ...]) -> tuple[Compiled, ...]:
+def _read(answer: Path, failure: Path, ended: Ended, names: tuple[str, ...]) -> tuple[Compiled, ...]:
     failed = read_failure(failure, "fixed")
     if failed is not None:
         error = f"{failed.type}: {failed.message}"
-        return tuple(Compiled(name, "fails", error=error, frames=failed.frames) for name in topologies)
+        return tuple(Compiled(name, "fails", error=error, frames=failed.frames) for name in names)
     if not answer.exists():
         error = ended.death or "the process left no result"
-        return tuple(Compiled(name, "not run", error=error) for name in topologies)
+        return tuple(Compiled(name, "not run", error=error) for name in names)
     rows = json.loads(answer.read_text(encoding="utf-8"))
     if not rows:
         error = "the program takes no step of an optimizer"
-        return tuple(Compiled(name, "not run", error=error) for name in topologies)
+        return tuple(Compiled(name, "not run", error=error) for name in names)
     return tuple(map(_compiled, rows))
 
 

@@ -102,6 +102,7 @@ class _Calls:
             shift=shift,
         )
         folder = locate(self.project.working_folder(self.target.file))
-        ended = self.session.work("module", request, folder, processes=2 if is_original else 1)
+        processes = 2 if is_original else 1
+        ended = self.session.work("module", request, folder, self.project, processes=processes)
         found = pickle.loads(answer.read_bytes()) if answer.exists() else None
         return found, ended, read_failure(failure, "original" if is_original else "fixed")

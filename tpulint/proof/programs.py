@@ -97,13 +97,19 @@ class _Programs:
             name += f"-shifted-{relative_shift}"
         request, folder = self._request(where, name, shift)
         request = replace(request, relative_shift=relative_shift)
-        ended = self.session.work("program", request, folder, processes=2 if side == "original" else 1)
-        return ProgramRun(ended, read(Path(request.record)), read_failure(Path(request.failure), side))
+        processes = 2 if side == "original" else 1
+        ended = self.session.work("program", request, folder, self.project, processes=processes)
+        failure = read_failure(Path(request.failure), side)
+        if failure is not None and failure.type == "SystemExit" and ended.errors.strip():
+            # Its own message is the status; `argparse` and `sys.exit(TEXT)` print the reason.
+            failure = replace(failure, message=ended.errors.strip().splitlines()[-1])
+        return ProgramRun(ended, read(Path(request.record)), failure)
 
     def trace(self) -> Trace:
         """Run the original for one step, and trace the modules that it calls."""
         request, folder = self._request("trace", "trace", 0.0)
-        ended = self.session.work("program", replace(request, steps=1), folder, variables=ON_CPU)
+        request = replace(request, steps=1)
+        ended = self.session.work("program", request, folder, self.project, variables=ON_CPU)
         return tracing.read(Path(request.answer), Path(request.failure), ended, self.project)
 
     def _request(self, where: str, name: str, shift: float) -> tuple[Request, Path]:

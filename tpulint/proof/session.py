@@ -11,6 +11,7 @@ from typing import Any
 
 from tpulint.invocation import UsageError
 from tpulint.proof.processes import Ended, Limits, run
+from tpulint.proof.project import Project
 from tpulint.proof.results import Failure, Frame
 from tpulint.proof.targets import Options
 from tpulint.verify.platform import Platform
@@ -42,16 +43,19 @@ class Session:
         worker: str,
         request: Any,
         folder: Path,
+        project: Project,
         *,
         processes: int = 1,
         variables: Mapping[str, str] | None = None,
     ) -> Ended:
         """Run a worker, one of `tpulint.proof.workers`, with a request, in a folder.
 
-        The request has its own file, beside the one for failures that it names.
+        The request has its own file, beside the one for failures that it names. Its `root` is a copy of the
+        project.
         """
         file = Path(request.failure).with_suffix(".request")
-        file.write_text(json.dumps(asdict(request)), encoding="utf-8")
+        values = {**asdict(request), "project": str(project.root)}
+        file.write_text(json.dumps(values), encoding="utf-8")
         environment = {**self.environment(processes), **(variables or {})}
         return run(
             ["-P", "-m", f"tpulint.proof.workers.{worker}", str(file)], folder, environment, self.limits

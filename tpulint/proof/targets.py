@@ -148,6 +148,8 @@ def read_mesh(axes: str, rules: Sequence[str]) -> Mesh:
         ]
     except ValueError:
         raise UsageError(f"`{axes}` is not a mesh such as data=2,model=4") from None
+    if any(size < 1 for _, size in pairs):
+        raise UsageError(f"`{axes}` is not a mesh: the size of each axis is at least 1")
     names = {name for name, _ in pairs}
     read = []
     for rule in rules:

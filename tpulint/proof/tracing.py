@@ -34,7 +34,7 @@ def of_module(session: Session, target: Target, project: Project, place: Path) -
         failure=str(failure),
     )
     folder = project.in_original(project.working_folder(target.file))
-    ended = session.work("tracing", request, folder, variables=ON_CPU)
+    ended = session.work("tracing", request, folder, project, variables=ON_CPU)
     return read(answer, failure, ended, project)
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from tpulint.proof import compilation, modules, programs, tracing
 from tpulint.proof.project import Project, copied, root_of
-from tpulint.proof.results import Report, State, Verification
+from tpulint.proof.results import Compiled, Report, State, Verification
 from tpulint.proof.session import Session
 from tpulint.proof.targets import Options, Target
 from tpulint.verify.platform import choose
@@ -24,12 +24,13 @@ def verify(targets: Sequence[Target], options: Options, tell: Callable[[str], No
     """Verify targets; `tell` hears notes such as the device in use.
 
     Raises:
-        UsageError: a target or an input does not exist, or a project is too large to be copied.
+        UsageError: a target, an input or a topology does not exist, or a project is too large to be copied.
     """
     platform = choose(options.platform)
     if platform.note:
         tell(platform.note)
     session = Session(options, platform, tell)
+    compilation.check_topologies(session)
     found: list[Verification] = []
     for root, group in groupby(targets, lambda one: options.project or root_of(one.file)):
         found += _of_project(session, root.resolve(), group)
@@ -89,6 +90,10 @@ def _with_costs(
 ) -> Verification:
     if not session.options.tpus:
         return result
+    if result.failure is not None and result.failure.side == "original":
+        error = "the original fails"
+        rows = tuple(Compiled(name, "not run", error=error) for name in session.options.tpus)
+        return replace(result, compiled=rows)
     return replace(result, compiled=compilation.of_target(session, target, project, place))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 import sys
 from collections.abc import Callable
@@ -11,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tpulint.proof.workers import loading, tpu_compiler
+from tpulint.proof.workers import loading, requests, tpu_compiler
 from tpulint.proof.workers.failures import described
 from tpulint.proof.workers.loading import BadTargetError, Subject
 from tpulint.proof.workers.runtime import enabled_runtime
@@ -179,15 +180,12 @@ def _mesh(axes: list[tuple[str, int]], topology: Topology) -> Any:
     from jax.sharding import Mesh
 
     names, sizes = zip(*(axes or [("x", 1)]), strict=True)
-    count = int(np.prod(sizes))
-    if count > len(topology.devices):
-        raise BadTargetError(f"--mesh has {count} chips, and {topology.name} has {len(topology.devices)}")
-    return Mesh(np.array(topology.devices[:count]).reshape(sizes), names)
+    return Mesh(np.array(topology.devices[: math.prod(sizes)]).reshape(sizes), names)
 
 
 def main(file: str) -> None:
     """Leave the rows, or what went wrong, in the files that a request names."""
-    request = Request(**json.loads(Path(file).read_text(encoding="utf-8")))
+    request = requests.read(Request, file)
     try:
         rows = run(request)
     except BadTargetError as error:

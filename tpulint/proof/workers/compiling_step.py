@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tpulint.proof.workers import tpu_compiler
+from tpulint.proof.workers import requests, tpu_compiler
 from tpulint.proof.workers.failures import described
 from tpulint.proof.workers.loading import BadTargetError
 from tpulint.proof.workers.seeds import repeat_random_numbers
@@ -110,7 +110,7 @@ def _row(topology: Topology, calls: Sequence[Call], jit: Callable[..., Any], roo
 
 def main(file: str) -> None:
     """Leave the rows, or what went wrong, in the files that a request names."""
-    request = Request(**json.loads(Path(file).read_text(encoding="utf-8")))
+    request = requests.read(Request, file)
     try:
         rows = run(request)
     except BadTargetError as error:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from tpulint.proof.workers import loading
+from tpulint.proof.workers import loading, requests
 from tpulint.proof.workers.answer import Answer
 from tpulint.proof.workers.failures import described
 from tpulint.proof.workers.loading import BadTargetError, Subject
@@ -138,7 +138,7 @@ def _group(tensors: dict[str, Any]) -> Group:
 
 def main(file: str) -> None:
     """Leave the answer, or what went wrong, in the files that a request names."""
-    request = Request(**json.loads(Path(file).read_text(encoding="utf-8")))
+    request = requests.read(Request, file)
     try:
         answer = run(request)
     except BadTargetError as error:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tpulint.proof.workers import requests
 from tpulint.proof.workers.failures import described
 from tpulint.proof.workers.seeds import repeat_random_numbers
 from tpulint.verify.steps import Extent
@@ -54,9 +55,9 @@ def run(request: Request) -> None:
             from tpulint.verify import on_torchax
 
             on_torchax.run_script(Path(request.record), request.path, request.arguments, extent=extent)
-    except SystemExit:
-        raise
     except BaseException as error:
+        if isinstance(error, SystemExit) and not error.code:
+            raise  # the program's own end, or that of its steps
         Path(request.failure).write_text(json.dumps(described(error, request.root)), encoding="utf-8")
         raise
 
@@ -104,4 +105,4 @@ def _trace(request: Request, extent: Extent) -> None:
 
 if __name__ == "__main__":  # tpulint: ignore[TPU001]
     os.environ.setdefault("PYTHONHASHSEED", "0")
-    run(Request(**json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))))
+    run(requests.read(Request, sys.argv[1]))

@@ -44,8 +44,8 @@ class Topology:
         return str(self.devices[0].device_kind)
 
 
-def described(name: str) -> Topology:
-    """The topology of a name such as `v5e:2x2`.
+def devices(name: str) -> tuple[Any, ...]:
+    """The chips of a topology such as `v5e:2x2`, as JAX describes them.
 
     Raises:
         BadTargetError: libtpu does not know it.
@@ -53,11 +53,16 @@ def described(name: str) -> Topology:
     from jax.experimental import topologies
 
     try:
-        found = topologies.get_topology_desc(platform="tpu", topology_name=name)
+        return tuple(topologies.get_topology_desc(platform="tpu", topology_name=name).devices)
     except Exception as error:
         reason = str(error).splitlines()[0].partition(": ")[2] or str(error)
         raise BadTargetError(f"--tpu {name}: libtpu does not know this topology: {reason}") from None
-    return Topology(name, tuple(found.devices), _available_memory(found.devices))
+
+
+def described(name: str) -> Topology:
+    """The topology of a name, with the memory of its chips."""
+    found = devices(name)
+    return Topology(name, found, _available_memory(found))
 
 
 def _available_memory(devices: Any) -> int:

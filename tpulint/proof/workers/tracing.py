@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from tpulint.proof.workers import loading
+from tpulint.proof.workers import loading, requests
 from tpulint.proof.workers.failures import described, frames_of
 from tpulint.proof.workers.hazards import (
     ORIGIN,
@@ -280,7 +280,7 @@ def _recovering(subject: Subject, hazards: Hazards, results: Results, root: str)
 
 def main(file: str) -> None:
     """Leave what the trace gave, or what went wrong, in the files that a request names."""
-    request = Request(**json.loads(Path(file).read_text(encoding="utf-8")))
+    request = requests.read(Request, file)
     try:
         found = run(request)
     except BadTargetError as error:

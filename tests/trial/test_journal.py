@@ -45,7 +45,7 @@ def test_files_that_are_not_named_get_what_they_were(settings: Settings, files: 
     journal.put({second: b"2"})
     assert {first: files[first], second: b"2"} == now(files)
     journal.put({})
-    journal.close()
+    journal.restore()
     assert files == now(files)
     assert not folder_of(settings).exists()
 

@@ -100,6 +100,31 @@ def test_a_command_that_does_not_end_is_stopped(project: Path, capsys: pytest.Ca
     assert "the command did not end in time" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("command", "now"), [("echo '# mine' >> a.py; grep -q cuda a.py", "# mine"), ("rm a.py", None)]
+)
+def test_a_command_that_changes_a_file_itself_keeps_no_fix_and_loses_nothing(
+    project: Path, capsys: pytest.CaptureFixture[str], command: str, now: str | None
+) -> None:
+    before = contents(project)
+    code, files = fixed_with(project, command)
+    assert 2 == code
+    errors = capsys.readouterr().err
+    assert "the command changes files that are to be fixed" in errors
+    changed = files.pop("a.py", None)
+    assert now is None if changed is None else now == changed.splitlines()[-1]
+    assert {name: text for name, text in before.items() if name != "a.py"} == files
+    (copy,) = (project / ".tpulint_cache").glob("trial-*/0.original")
+    assert A == copy.read_text()
+    assert f"the command changed a.py; {copy.relative_to(project)} is what it was before" in errors
+
+
+def test_a_command_without_words_is_an_error(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    before = contents(project)
+    assert (2, before) == fixed_with(project, " ")
+    assert "--verify-with needs a command" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("options", [["--diff"], ["--vendor"]])
 def test_options_that_do_not_go_with_it_are_an_error(
     project: Path, options: list[str], capsys: pytest.CaptureFixture[str]

@@ -101,6 +101,8 @@ def fix(
     if verify_with is not None:
         if diff or given.stdin:
             raise click.UsageError("--verify-with changes files: do not combine it with --diff or `-`")
+        if not verify_with.strip():
+            raise click.UsageError("--verify-with needs a command")
         if vendor:
             raise click.UsageError(
                 "--verify-with needs the copy before the fixes: run `tpulint vendor` first"

@@ -46,7 +46,7 @@ def folder_of(settings: Settings) -> Path:
 
 
 class Journal:
-    """The journal of one trial; the files that it names are restored when it is closed without `keep`."""
+    """The journal of one trial."""
 
     def __init__(self, folder: Path, originals: Mapping[str, bytes]) -> None:
         """Write down what files are.
@@ -88,9 +88,13 @@ class Journal:
             Change(path, "", "", self._current[path], wanted).write()
             self._current[path] = wanted
 
-    def close(self) -> None:
-        """Remove the journal: the files are as they should be."""
-        shutil.rmtree(self._folder)
+    def restore(self) -> Recovered:
+        """Give all files what they were, and remove the journal.
+
+        Raises:
+            JournalError: a file cannot be written; the journal stays, for `recover`.
+        """
+        return _restored(self._folder)
 
 
 def recover(settings: Settings) -> Recovered:
@@ -109,6 +113,12 @@ def recover(settings: Settings) -> Recovered:
         return Recovered()
     if _is_running(listed["process"]):
         raise JournalError(f"`fix --verify-with` goes on in process {listed['process']}: wait for its end")
+    return _restored(folder)
+
+
+def _restored(folder: Path) -> Recovered:
+    """Restore the files of a journal, and remove it; if others have changed files, their copies stay."""
+    listed = json.loads((folder / _FILES).read_text())
     written = set[str]()
     with contextlib.suppress(OSError):
         written = set((folder / _WRITTEN).read_text().split())

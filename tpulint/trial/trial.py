@@ -62,23 +62,33 @@ class Trial:
         Each of them is needed: with one of them applied, the command fails.
 
         Raises:
-            TrialError: the command fails without any fix, too.
+            TrialError: the command fails without any fix, too, or changes the files itself.
             JournalError: the journal cannot be written, or a file.
         """
         everything = self._fixed(())
         if not everything.contents:
             return frozenset()
         journal = Journal(folder_of(self._settings), everything.originals)
-        try:
-            with commands.signals_as_interrupts():
-                try:
-                    return self._search(journal, everything)
-                finally:
-                    journal.put({})
-        except OSError as error:
-            raise JournalError(f"{error.filename}: cannot be written: {error.strerror or error}") from error
-        finally:
-            journal.close()
+        left_out, unwritten = frozenset[FixKey](), None
+        with commands.signals_as_interrupts():
+            try:
+                left_out = self._search(journal, everything)
+            except OSError as error:
+                unwritten = error
+            finally:
+                changed = journal.restore().changed
+                for path, copy in changed:
+                    self._say(f"the command changed {shown(path)}; {shown(copy)} is what it was before")
+        if changed:
+            raise TrialError(
+                "the command changes files that are to be fixed, so that it says nothing about the fixes; all"
+                " other files are as before"
+            )
+        if unwritten is not None:
+            raise JournalError(
+                f"{unwritten.filename}: cannot be written: {unwritten.strerror or unwritten}"
+            ) from unwritten
+        return left_out
 
     def _search(self, journal: Journal, everything: Outcome) -> frozenset[FixKey]:
         if self._ran(journal, everything, len(everything.keys)).passed:

@@ -44,13 +44,14 @@ def test_the_next_steps(
 
 
 def test_programs_are_installed_and_run(folder: Path) -> None:
-    programs = [(folder / "train.py", False), (folder / "ddp.py", True)]
+    programs = [(folder / "train.py", False), (folder / "ddp.py", True), (folder / "my train.py", False)]
     lines = next_steps.render([], changed=True, unsafe_applied=True, programs=programs).splitlines()
     assert "Next:" == lines[0]
     assert f"torch=={TESTED['torch']} torchvision=={TESTED['torchvision']} --index-url" in lines[2]
     assert lines[3].endswith(f"'jax[tpu]=={TESTED['jax']}' torchax-compat")
     assert "  - run `python train.py`, which uses one chip" in lines
     assert "  - run `python ddp.py`, which uses all chips of the host" in lines
+    assert "  - run `python 'my train.py'`, which uses one chip" in lines
 
 
 def test_a_vendored_runtime_is_not_installed_and_long_lists_are_cut(folder: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -43,10 +44,9 @@ def render(
     if programs:
         lines = "".join(f"\n      {line}" for line in commands("tpu", runtime=not vendored))
         steps.append(f"install, on the host with the TPU, and check with `tpulint doctor`:{lines}")
-    steps += [
-        f"run `python {shown(str(path))}`, which uses {'all chips of the host' if all_chips else 'one chip'}"
-        for path, all_chips in programs[:_LISTED]
-    ]
+    for path, all_chips in programs[:_LISTED]:
+        command = shlex.join(["python", shown(str(path))])
+        steps.append(f"run `{command}`, which uses {'all chips of the host' if all_chips else 'one chip'}")
     if len(programs) > _LISTED:
         steps.append(f"run the {len(programs) - _LISTED} other programs")
     if changed:

@@ -13,7 +13,7 @@ import pytest
 
 from tpulint.cli import run
 from tpulint.invocation import asked_for
-from tpulint.overview import Overview, collected
+from tpulint.overview import Overview, collected, pages
 
 FILES = {
     "train.py": """\
@@ -222,6 +222,8 @@ def test_a_project_without_findings_has_a_page_that_says_so(
     [
         (["--evidence", "missing.json"], "missing.json: cannot be read: No such file or directory"),
         (["--evidence", "train.py"], "train.py: has no results of `tpulint verify --output-format json`"),
+        (["--evidence", "half.json"], "half.json: has no results of `tpulint verify --output-format json`"),
+        (["binary.py", "train.py"], "binary.py: holds null bytes, so it is not Python text"),
         (["-"], "standard input is not read"),
         (["-o", "missing/page.html"], "missing/page.html: cannot be written: No such file or directory"),
         (["nowhere"], "nowhere: no such file or folder"),
@@ -230,5 +232,29 @@ def test_a_project_without_findings_has_a_page_that_says_so(
 def test_bad_input_is_one_line_and_exit_2(
     project: Path, arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    (project / "half.json").write_text('{"device": "cpu", "verifications": [{"target": "train.py"}]}')
+    (project / "binary.py").write_bytes(b"x = 1\0")
     assert 2 == run(["report", "--isolated", "--no-cache", "-j1", *arguments])
     assert said in capsys.readouterr().err.splitlines()[-1]
+
+
+def test_html_in_names_and_messages_is_text_in_markdown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "a <b>"
+    folder.mkdir()
+    (folder / "train<i>.py").write_text("import torch\nx = torch.zeros(3).cuda()\n")
+    monkeypatch.chdir(folder)
+    assert 0 == run(["report", "--isolated", "--no-cache", "-j1", "-q", "--output-format", "markdown"])
+    text = capsys.readouterr().out
+    assert "# a &lt;b>: the way to TPU" == text.splitlines()[0]
+    assert "| train&lt;i>.py | 1 |" in text
+
+
+@pytest.mark.parametrize(
+    "target",
+    ["'a b.py' --steps 3", "./a\\ b.py", "a b.py:Net(depth=2)", "./a b.py:Net('it')"],
+)
+def test_results_are_about_the_program_that_they_name(target: str) -> None:
+    assert pages.is_about(target, "a b.py")
+    assert not pages.is_about(target, "b.py")

@@ -73,7 +73,7 @@ def report(
         from tpulint.overview import pages
 
         text = pages.html(overview) if output_format == "html" else pages.markdown(overview)
-    errors = list(given.errors)
+    errors = [*given.errors, *(FileError(path, message) for path, message in overview.unanalyzed)]
     if output_file is None and output_format != "html":
         write(text)
         return finish(errors, CLEAN)

@@ -23,6 +23,9 @@ from tpulint.overview.content import ByHand, EntryPoint, ModuleRow, Overview, Pa
 from tpulint.registry import rules
 from tpulint.settings import Settings
 
+_SHOWN = ("target", "state", "reason", "compared")
+"""The keys of each result of `tpulint verify` that the page shows."""
+
 
 def collected(
     given: Given, evidence: Sequence[Path] = (), *, jobs: int | None = None, cache: bool = True
@@ -169,7 +172,10 @@ def _evidence(paths: Sequence[Path]) -> tuple[tuple[dict[str, Any], ...], str]:
     for path in paths:
         try:
             document: Mapping[str, Any] = json.loads(path.read_text("utf-8"))
-            found += document["verifications"]
+            for one in document["verifications"]:
+                if any(key not in one for key in _SHOWN):
+                    raise KeyError
+                found.append(one)
             devices.append(str(document["device"]))
         except OSError as error:
             raise UsageError(f"{path}: cannot be read: {error.strerror or error}") from None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import posixpath
+import shlex
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -18,7 +20,7 @@ def html(overview: Overview) -> str:
 
     def evidence_of(path: str) -> list[dict[str, Any]]:
         """The results about a program: a target is its path, with what follows it."""
-        return [one for one in overview.evidence if _is_about(str(one["target"]), path)]
+        return [one for one in overview.evidence if is_about(str(one["target"]), path)]
 
     return pages.get_template("report.html.j2").render(
         o=overview,
@@ -36,8 +38,11 @@ def markdown(overview: Overview) -> str:
     return template.render(o=overview, memory=memory_bars(overview.evidence))
 
 
-def _is_about(target: str, path: str) -> bool:
-    return target.split()[0].rpartition(":")[0] == path or target.split()[0] == path
+def is_about(target: str, path: str) -> bool:
+    """Whether a target of `tpulint verify` is a program, or a module or function of its file."""
+    file, is_module, _ = target.partition(".py:")
+    named = f"{file}.py" if is_module else next(iter(shlex.split(target)), "")
+    return posixpath.normpath(named) == path
 
 
 def _environment(*, escaping: bool) -> Environment:
@@ -50,7 +55,7 @@ def _environment(*, escaping: bool) -> Environment:
         keep_trailing_newline=True,
     )
     pages.filters["code"] = _code
-    pages.filters["cell"] = lambda text: str(text).replace("|", "\\|").replace("\n", " ")
+    pages.filters["cell"] = _cell
     return pages
 
 
@@ -61,3 +66,11 @@ def _code(text: str) -> Markup:
         return Markup(escape(text))
     tags = (Markup("<code>{}</code>") if number % 2 else Markup("{}") for number in range(len(parts)))
     return Markup("").join(tag.format(part) for tag, part in zip(tags, parts, strict=True))
+
+
+def _cell(text: str) -> str:
+    """A text for a cell of a Markdown table, without HTML but in what stands in backticks."""
+    parts = " ".join(str(text).replace("|", "\\|").splitlines()).split("`")
+    if len(parts) % 2 == 0:
+        return "`".join(parts).replace("<", "&lt;")
+    return "`".join(part if number % 2 else part.replace("<", "&lt;") for number, part in enumerate(parts))

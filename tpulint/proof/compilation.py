@@ -9,6 +9,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from tpulint.proof import launching
 from tpulint.proof.processes import Ended, run
 from tpulint.proof.project import Project
 from tpulint.proof.results import Collective, Compiled, Frame, Memory
@@ -67,7 +68,7 @@ def of_target(session: Session, target: Target, project: Project, place: Path) -
         )
     else:
         request = compiling_step.Request(
-            path=os.path.relpath(file, folder),
+            path=os.path.relpath(launching.script(file, project.fixed, place / "compiled.py"), folder),
             arguments=list(target.arguments),
             root=str(project.fixed),
             answer=str(answer),

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from tpulint.proof import comparison, tracing
+from tpulint.proof import comparison, launching, tracing
 from tpulint.proof.processes import Ended
 from tpulint.proof.project import Project
 from tpulint.proof.results import Failure, State, Trace, Verification
@@ -27,7 +27,7 @@ def verified(session: Session, target: Target, project: Project, place: Path) ->
     trace = runs.trace() if session.options.traces else None
     result = Verification(target.name, "program", State.NOT_RUN, trace=trace)
     if original.failure or original.ended.death:
-        reason = "the original fails on the CPU" if original.failure else original.ended.death
+        reason = _reason(original.failure) if original.failure else original.ended.death
         return replace(result, reason=reason, failure=original.failure)
     if shifted.failure or shifted.ended.death:
         reason = f"the original fails when its weights are changed by {comparison.SHIFT:g}"
@@ -44,6 +44,12 @@ def verified(session: Session, target: Target, project: Project, place: Path) ->
         shifted = runs.run("original", comparison.SHIFT, resolution)
         result = replace(result, notes=(f"modules compute in 16 bits: {_SHIFTED.format(resolution)}",))
     return compared(result, original, fixed, shifted)
+
+
+def _reason(failure: Failure) -> str:
+    if failure.type == "UnsupportedVersion":  # of `torchax_compat.enable()`, since CUDA is emulated
+        return "the original uses torchax-compat already: verify the program as it was before `fix`"
+    return "the original fails on the CPU"
 
 
 _SHIFTED = "the drift is that of weights changed by {:.2g} of themselves, which these bits resolve"
@@ -124,7 +130,9 @@ class _Programs:
         file = self.target.file.resolve().relative_to(self.project.root)
         request = Request(
             where=where,
-            path=os.path.relpath(root / file, root / folder),
+            path=os.path.relpath(
+                launching.script(root / file, root, self.place / f"{name}.py"), root / folder
+            ),
             arguments=list(self.target.arguments),
             root=str(root),
             record=str(self.place / f"{name}.record"),

@@ -42,11 +42,13 @@ class Project:
 
 
 def root_of(file: Path) -> Path:
-    """The folder above a file that looks like a project's, or the file's own."""
+    """The folder above a file that looks like a project's, or else that of the file or of its package."""
     folder = file.resolve().parent
     for candidate in (folder, *folder.parents):
         if any((candidate / mark).exists() for mark in _MARKS):
             return candidate
+    while (folder / "__init__.py").exists():
+        folder = folder.parent
     return folder
 
 

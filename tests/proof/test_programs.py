@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -107,6 +112,28 @@ def test_a_program_that_does_not_end_is_not_run(verify: Verify, tmp_path: Path) 
     code, report, _ = verify("--timeout", "8", "train.py")
     (found,) = report["verifications"]
     assert (2, "not run", "no end within 8 s (--timeout)") == (code, found["state"], found["reason"])
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_the_program_and_removes_the_copies(tmp_path: Path, number: int) -> None:
+    started, copies = tmp_path / "started", tmp_path / "copies"
+    copies.mkdir()
+    (tmp_path / "train.py").write_text(
+        f"import os, time\nopen({str(started)!r}, 'a').write(f'{{os.getpid()}}\\n')\ntime.sleep(600)\n"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-m", "tpulint", "verify", "--no-trace", "train.py"],
+        cwd=tmp_path,
+        env={**os.environ, "TMPDIR": str(copies)},
+    )
+    deadline = time.monotonic() + 60
+    while not (started.exists() and 2 == len(started.read_text().splitlines())):
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    process.send_signal(number)
+    assert 130 == process.wait(30)
+    assert [] == [pid for pid in started.read_text().split() if Path("/proc", pid).exists()]
+    assert [] == list(copies.glob("tpulint-verify-*"))
 
 
 def test_a_program_that_takes_too_much_memory_is_not_run(verify: Verify, tmp_path: Path) -> None:

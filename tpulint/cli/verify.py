@@ -128,6 +128,7 @@ def verify(
     The exit code is 0 if all are the same, 1 if any differs, and 2 if any was not run.
     """
     require_packages("verify", libtpu=bool(choices["tpus"]))
+    from tpulint.engine.interrupts import signals_as_interrupts
     from tpulint.proof.choice import chosen
     from tpulint.proof.results import as_json
     from tpulint.proof.text import render
@@ -145,7 +146,8 @@ def verify(
             "there is nothing to verify: name a program or a module, or list targets in [tool.tpulint.verify]"
         )
         return ERROR
-    report = verified(targets, options, partial(complain, kind="note"))
+    with signals_as_interrupts():  # which end what runs, and remove the copies
+        report = verified(targets, options, partial(complain, kind="note"))
     if output_format == "json":
         write(json.dumps(as_json(report), indent=2) + "\n")
     else:

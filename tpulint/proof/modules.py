@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from tpulint.invocation import UsageError
 from tpulint.proof import comparison
-from tpulint.proof.processes import Ended
+from tpulint.proof.processes import Ended, threads
 from tpulint.proof.project import Project
 from tpulint.proof.results import Compared, Failure, State, Verification
 from tpulint.proof.session import Session, read_failure
@@ -39,7 +38,7 @@ def expanded(session: Session, target: Target, project: Project, place: Path) ->
 def verified(session: Session, target: Target, project: Project, place: Path) -> Verification:
     """Call a module or function in both copies of its project, and compare."""
     calls = _Calls(session, target, project, place)
-    with ThreadPoolExecutor(2) as pool:
+    with threads(2) as pool:
         futures = [pool.submit(calls.call, "reference", shift) for shift in (0.0, comparison.SHIFT)]
         (original, ended, failure), (shifted, _, _) = (future.result() for future in futures)
     result = Verification(target.name, "module", State.NOT_RUN)

@@ -9,7 +9,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,6 +18,10 @@ from tpulint.verify.script import text_of
 
 _PERIOD = 0.1
 _PAGE = os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 4096
+
+
+_running: set[int] = set()
+"""The processes that `run` waits for, in any thread."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,13 +63,32 @@ def run(arguments: Sequence[str], folder: Path, environment: Mapping[str, str], 
             stderr=errors,
             start_new_session=True,
         )
+        _running.add(process.pid)
         try:
             stopped = _watched(process, limits)
         finally:
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.killpg(process.pid, signal.SIGKILL)
+            _kill(process.pid)
             process.wait()
+            _running.discard(process.pid)
         return Ended(process.returncode, text_of(printed), text_of(errors), stopped)
+
+
+@contextlib.contextmanager
+def threads(number: int) -> Iterator[ThreadPoolExecutor]:
+    """Threads that run processes; an interruption ends the processes, instead of waiting for them."""
+    with ThreadPoolExecutor(number) as pool:
+        try:
+            yield pool
+        except BaseException:
+            for process in tuple(_running):
+                _kill(process)
+            raise
+
+
+def _kill(process: int) -> None:
+    """Kill a process with all that it started."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(process, signal.SIGKILL)
 
 
 def _watched(process: subprocess.Popen[bytes], limits: Limits) -> str:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import os
 import shutil
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tpulint.proof import comparison, launching, tracing
-from tpulint.proof.processes import Ended
+from tpulint.proof.processes import Ended, threads
 from tpulint.proof.project import Project
 from tpulint.proof.results import Failure, State, Trace, Verification
 from tpulint.proof.session import ON_CPU, Session, read_failure
@@ -21,7 +20,7 @@ from tpulint.verify.record import Record, read
 def verified(session: Session, target: Target, project: Project, place: Path) -> Verification:
     """Run a program in both copies of its project, and compare."""
     runs = _Programs(session, target, project, place)
-    with ThreadPoolExecutor(2) as pool:
+    with threads(2) as pool:
         originals = [pool.submit(runs.run, "original", shift) for shift in (0.0, comparison.SHIFT)]
         original, shifted = (future.result() for future in originals)
     trace = runs.trace() if session.options.traces else None

@@ -12,7 +12,8 @@ from tpulint.invocation import UsageError, asked_for
 from tpulint.settings import DEFAULT_EXCLUDE, matches
 
 _MARKS = (".git", "pyproject.toml", "setup.py", "setup.cfg")
-_LEFT_OUT = tuple(name for name in DEFAULT_EXCLUDE if name not in ("dist", "_build"))
+# The project may be the folder for temporary files, or have it inside.
+_LEFT_OUT = (*(name for name in DEFAULT_EXCLUDE if name not in ("dist", "_build")), "tpulint-verify-*")
 LARGEST = 2 * 2**30
 """The largest project that is copied, in bytes."""
 

@@ -8,9 +8,7 @@ import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 _LINES = 20
 
@@ -60,19 +58,3 @@ def run(command: str, timeout: float) -> Ran:
         output.seek(0)
         lines = output.read().decode(errors="replace").splitlines()[-_LINES:]
     return Ran(status, time.monotonic() - start, "\n".join(lines))
-
-
-@contextlib.contextmanager
-def signals_as_interrupts() -> Iterator[None]:
-    """Let the signals that end a process raise `KeyboardInterrupt`, so that files are restored."""
-
-    def interrupt(*_: Any) -> None:
-        raise KeyboardInterrupt
-
-    wanted = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
-    former = {one: signal.signal(one, interrupt) for one in wanted}
-    try:
-        yield
-    finally:
-        for one, handler in former.items():
-            signal.signal(one, handler)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tpulint.engine.fix_keys import FixKey
+from tpulint.engine.interrupts import signals_as_interrupts
 from tpulint.report.paths import shown
 from tpulint.settings import Settings
 from tpulint.trial import command as commands
@@ -70,7 +71,7 @@ class Trial:
             return frozenset()
         journal = Journal(folder_of(self._settings), everything.originals)
         left_out, unwritten = frozenset[FixKey](), None
-        with commands.signals_as_interrupts():
+        with signals_as_interrupts():
             try:
                 left_out = self._search(journal, everything)
             except OSError as error:

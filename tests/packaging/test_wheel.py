@@ -25,7 +25,7 @@ def test_the_wheel_holds_the_two_packages_and_nothing_else(wheel: Path) -> None:
         path.relative_to(root).as_posix()
         for root, package in [(ROOT, "tpulint"), (ROOT / "rules", "tpulint_rules")]
         for path in (root / package).rglob("*")
-        if path.suffix == ".py" or path.name == "py.typed"
+        if path.suffix in (".py", ".j2") or path.name == "py.typed"
     }
     info = f"tpulint-{__version__}.dist-info"
     assert expected == {name for name in names if not name.startswith(f"{info}/")}

@@ -19,8 +19,12 @@ from tpulint.proof.workers.runtime import enabled_runtime
 from tpulint.proof.workers.tpu_compiler import Topology
 from tpulint.proof.workers.tracing import jax_function, shape_of, state_of
 
-_TRIES = 4
-"""How often a smaller batch is tried if the largest one by calculation does not fit."""
+_TRIES = 12
+"""How many batches are tried in the search for the largest one."""
+_STEP = 64
+"""How many times larger than one that fits the next batch may be."""
+_NEARLY = 0.97
+"""The part of the memory beyond which no larger batch is tried."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,20 +98,29 @@ class _Compilation:
         return row
 
     def _largest(self, row: dict[str, Any]) -> int:
-        """The largest batch that compiles and fits: by a line through two batches, and then confirmed."""
-        other = self._compiled(2 * self._batch)
+        """The largest batch that compiles and fits, to within a twentieth.
+
+        A line through the two largest batches that fit gives the next one to try: the memory of small batches
+        may grow in another way than that of large ones.
+        """
         if not row["fits"]:
             return 0
-        first, second = tpu_compiler.total(row["memory"]), tpu_compiler.total(other["memory"])
-        growth = max(second - first, 1) / self._batch
-        largest = int(self._batch + (row["hbm"] - first) / growth)
+        fitting, memory, before = self._batch, tpu_compiler.total(row["memory"]), (0, 0)
+        excessive = 0
         for _ in range(_TRIES):
-            if largest <= self._batch:
+            if memory > _NEARLY * row["hbm"] or (excessive and excessive - fitting <= max(fitting // 20, 1)):
                 break
-            if self._compiled(largest)["fits"]:
-                return largest
-            largest = int(largest * 0.95)
-        return self._batch
+            growth = max((memory - before[1]) / (fitting - before[0]), 1)
+            guess = int(fitting + (row["hbm"] - memory) / growth) if before[0] else 2 * fitting
+            guess = min(max(guess, fitting + 1), _STEP * fitting)
+            if excessive and guess >= excessive:
+                guess = (fitting + excessive) // 2
+            tried = self._compiled(guess)
+            if tried["fits"]:
+                before, fitting, memory = (fitting, memory), guess, tpu_compiler.total(tried["memory"])
+            else:
+                excessive = guess
+        return fitting
 
     def _compiled(self, batch: int) -> dict[str, Any]:
         import jax

@@ -67,7 +67,7 @@ def test_memory_and_cost_are_those_of_the_shapes(verify: Verify) -> None:
 
 def test_the_largest_batch_fits_and_a_larger_one_does_not(verify: Verify) -> None:
     def compiled(batch: int) -> dict[str, object]:
-        options = ["--no-trace", "--tpu", "v5e", *(["--largest-batch"] if batch == 2 else [])]
+        options = ["--compile-only", "--tpu", "v5e", *(["--largest-batch"] if batch == 2 else [])]
         target = ["cases.py:verify_shapes"]
         Path("cases.py").write_text(
             "import torch\nfrom model import Net\n\n\ndef verify_shapes():\n"

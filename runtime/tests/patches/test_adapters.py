@@ -43,6 +43,17 @@ OWN = {name for tree in TREES.values() for name in _own(tree)}
 READ = {name for names in instance_attributes.READ.values() for name in names}
 ADDED = {name for names in instance_attributes.ADDED.values() for name in names}
 KNOWN = OWN | READ | ADDED | DOCUMENTED | {instance_attributes.PARAMETER_MARK}
+LIGHTNING = SOURCE / "frameworks" / "lightning.py"
+#: Private names of Lightning, which is not imported by the runtime: its patch is for these alone.
+OF_LIGHTNING = {
+    "_AcceleratorConnector",
+    "_accelerator_flag",
+    "_check_and_init_precision",
+    "_check_config_and_set_final_flags",
+    "_check_strategy_and_fallback",
+    "_precision_flag",
+    "_strategy_flag",
+}
 
 
 def _imports(tree: ast.Module) -> Iterator[tuple[int, str]]:
@@ -64,7 +75,8 @@ def _attributes(tree: ast.Module) -> Iterator[tuple[int, str]]:
         if isinstance(node, ast.Attribute) and _is_private(node.attr):
             owner = ast.unparse(node.value)
             is_operator = owner in ("torch.ops.aten", "_aten") and node.attr in instance_attributes.OPERATORS
-            if not is_operator and node.attr not in KNOWN:
+            known = KNOWN | OF_LIGHTNING if tree is TREES.get(LIGHTNING) else KNOWN
+            if not is_operator and node.attr not in known:
                 yield node.lineno, f"{owner}.{node.attr}"
 
 

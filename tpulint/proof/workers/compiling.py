@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import re
 import sys
@@ -13,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 from tpulint.proof.workers import loading, requests, tpu_compiler
-from tpulint.proof.workers.failures import described
 from tpulint.proof.workers.loading import BadTargetError, Subject
 from tpulint.proof.workers.runtime import enabled_runtime
 from tpulint.proof.workers.tpu_compiler import Topology
@@ -196,18 +194,5 @@ def _mesh(axes: list[tuple[str, int]], topology: Topology) -> Any:
     return Mesh(np.array(topology.devices[: math.prod(sizes)]).reshape(sizes), names)
 
 
-def main(file: str) -> None:
-    """Leave the rows, or what went wrong, in the files that a request names."""
-    request = requests.read(Request, file)
-    try:
-        rows = run(request)
-    except BadTargetError as error:
-        Path(request.failure).write_text(json.dumps({"usage": str(error)}), encoding="utf-8")
-    except BaseException as error:  # the user's code may raise anything
-        Path(request.failure).write_text(json.dumps(described(error, request.root)), encoding="utf-8")
-    else:
-        Path(request.answer).write_text(json.dumps(rows), encoding="utf-8")
-
-
 if __name__ == "__main__":  # tpulint: ignore[TPU001]
-    main(sys.argv[1])
+    requests.answer(Request, run, sys.argv[1])

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import os
 import runpy
 import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from tpulint.proof.workers import requests, tpu_compiler
-from tpulint.proof.workers.failures import described
-from tpulint.proof.workers.loading import BadTargetError
 from tpulint.proof.workers.seeds import repeat_random_numbers
 from tpulint.proof.workers.step_recorder import Call, Recorder, lowered
 from tpulint.proof.workers.tpu_compiler import Topology
@@ -108,18 +104,5 @@ def _row(topology: Topology, calls: Sequence[Call], jit: Callable[..., Any], roo
     }
 
 
-def main(file: str) -> None:
-    """Leave the rows, or what went wrong, in the files that a request names."""
-    request = requests.read(Request, file)
-    try:
-        rows = run(request)
-    except BadTargetError as error:
-        Path(request.failure).write_text(json.dumps({"usage": str(error)}), encoding="utf-8")
-    except BaseException as error:  # the user's code may raise anything
-        Path(request.failure).write_text(json.dumps(described(error, request.root)), encoding="utf-8")
-    else:
-        Path(request.answer).write_text(json.dumps(rows), encoding="utf-8")
-
-
 if __name__ == "__main__":  # tpulint: ignore[TPU001]
-    main(sys.argv[1])
+    requests.answer(Request, run, sys.argv[1])

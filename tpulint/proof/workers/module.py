@@ -5,7 +5,6 @@ REQUEST is a JSON file with the keys of `Request`.
 
 from __future__ import annotations
 
-import json
 import pickle
 import sys
 from collections.abc import Callable
@@ -15,8 +14,7 @@ from typing import Any
 
 from tpulint.proof.workers import loading, requests
 from tpulint.proof.workers.answer import Answer
-from tpulint.proof.workers.failures import described
-from tpulint.proof.workers.loading import BadTargetError, Subject
+from tpulint.proof.workers.loading import Subject
 from tpulint.proof.workers.runtime import enabled_runtime
 from tpulint.proof.workers.seeds import repeat_random_numbers
 from tpulint.verify.observe import observed
@@ -136,18 +134,5 @@ def _group(tensors: dict[str, Any]) -> Group:
     return Group("mapping", tuple((name, observed(tensor)) for name, tensor in tensors.items()))
 
 
-def main(file: str) -> None:
-    """Leave the answer, or what went wrong, in the files that a request names."""
-    request = requests.read(Request, file)
-    try:
-        answer = run(request)
-    except BadTargetError as error:
-        Path(request.failure).write_text(json.dumps({"usage": str(error)}), encoding="utf-8")
-    except BaseException as error:  # the user's code may raise anything
-        Path(request.failure).write_text(json.dumps(described(error, request.root)), encoding="utf-8")
-    else:
-        Path(request.answer).write_bytes(pickle.dumps(answer))
-
-
 if __name__ == "__main__":  # tpulint: ignore[TPU001]
-    main(sys.argv[1])
+    requests.answer(Request, run, sys.argv[1], pickle.dumps)

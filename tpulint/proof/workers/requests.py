@@ -1,16 +1,44 @@
-"""Reads the request of a worker, and lets the process import the copy of the project, not the project."""
+"""The request of a worker and its answer; the process imports the copy of the project, not the project."""
 
 from __future__ import annotations
 
 import json
 import sys
-from collections.abc import MutableMapping
+from collections.abc import Callable, MutableMapping
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import tpulint
+from tpulint.proof.workers.failures import described
+from tpulint.proof.workers.loading import BadTargetError
 
 Request = TypeVar("Request")
+
+
+def _as_json(answer: Any) -> bytes:
+    return json.dumps(answer).encode()
+
+
+def answer(
+    request: type[Any], run: Callable[[Any], Any], file: str, encode: Callable[[Any], bytes] = _as_json
+) -> None:
+    """Leave what a function gives for a request, or what went wrong, in the files that the request names.
+
+    Args:
+        request: the class of the request, with the paths `answer` and `failure`, and the folder `root`.
+        run: the function.
+        file: the JSON file with the request.
+        encode: the answer as bytes.
+    """
+    asked = read(request, file)
+    try:
+        found = run(asked)
+    except BadTargetError as error:
+        Path(asked.failure).write_bytes(_as_json({"usage": str(error)}))
+    except BaseException as error:  # the user's code may raise anything
+        Path(asked.failure).write_bytes(_as_json(described(error, asked.root)))
+    else:
+        Path(asked.answer).write_bytes(encode(found))
 
 
 def read(request: type[Request], file: str) -> Request:

@@ -6,7 +6,6 @@ Nothing is computed: JAX knows only shapes and dtypes.
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -15,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from tpulint.proof.workers import loading, requests
-from tpulint.proof.workers.failures import described, frames_of
+from tpulint.proof.workers.failures import frames_of
 from tpulint.proof.workers.hazards import (
     ORIGIN,
     Hazard,
@@ -25,7 +24,7 @@ from tpulint.proof.workers.hazards import (
     scalars_replaced,
     user_frame,
 )
-from tpulint.proof.workers.loading import BadTargetError, Subject
+from tpulint.proof.workers.loading import Subject
 from tpulint.proof.workers.seeds import repeat_random_numbers
 
 
@@ -278,18 +277,5 @@ def _recovering(subject: Subject, hazards: Hazards, results: Results, root: str)
         torch.nn.Module.__call__ = original
 
 
-def main(file: str) -> None:
-    """Leave what the trace gave, or what went wrong, in the files that a request names."""
-    request = requests.read(Request, file)
-    try:
-        found = run(request)
-    except BadTargetError as error:
-        Path(request.failure).write_text(json.dumps({"usage": str(error)}), encoding="utf-8")
-    except BaseException as error:  # the user's code may raise anything
-        Path(request.failure).write_text(json.dumps(described(error, request.root)), encoding="utf-8")
-    else:
-        Path(request.answer).write_text(json.dumps(found), encoding="utf-8")
-
-
 if __name__ == "__main__":  # tpulint: ignore[TPU001]
-    main(sys.argv[1])
+    requests.answer(Request, run, sys.argv[1])

@@ -314,6 +314,12 @@ SAMPLES: dict[str, dict[str, str]] = {
             "return z.dtype == torch.bfloat16"
         )
     },
+    "inference mode": {
+        "torch.inference_mode": (
+            "with torch.inference_mode():\n    z = F.layer_norm(self.layer(x), (4,)).square()\n"
+            "return z, torch.is_grad_enabled()"
+        )
+    },
     "CUDA tensor types": {
         f"torch.cuda.{name}": (
             f"kind = 'torch.cuda.{name}'\n"

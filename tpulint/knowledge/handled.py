@@ -176,6 +176,11 @@ HANDLED: Mapping[str, Handled] = {
         ),
         frozenset({"torchvision"}),
     ),
+    "inference mode": Handled(
+        ("autograd/test_no_grad.py::test_inference_mode_is_no_grad", SAMPLED),
+        frozenset({"torch.inference_mode"}),
+        in_jit=True,
+    ),
     "models called without gradients": Handled(
         ("jit/test_evaluation.py::test_module_without_gradients_is_compiled_and_leaves_what_it_would",),
         with_gradients=True,

@@ -12,7 +12,8 @@ In any program, the rule reports these functions:
 - `Function.apply` of a `torch.autograd.Function` with its own `backward`, in code that `jax_value_and_grad`
   differentiates.
 
-In programs that put tensors on a CUDA or torchax device, the rule also reports `torch.inference_mode`.
+In programs that put tensors on a CUDA or torchax device, the rule also reports `torch.inference_mode`, unless
+the program imports the runtime torchax-compat.
 
 Traced code is code that JAX traces to compile it, such as a model's `forward`.
 In traced code, and in programs that put tensors on a CUDA or torchax device, the rule also reports:
@@ -260,6 +261,8 @@ def inference_itself(node: ast.Attribute, ctx: Context) -> Iterator[Finding]:
 
 def _inference(node: ast.expr, function: ast.expr, new: str | None, ctx: Context) -> Iterator[Finding]:
     if ctx.names.qualified(function) != "torch.inference_mode" or not ctx.program.serves_device:
+        return
+    if ctx.program.runtime_handles("inference mode"):
         return
     imports = ctx.rewrite.imports("import torch")
     fix = None

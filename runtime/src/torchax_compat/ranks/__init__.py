@@ -200,6 +200,11 @@ def of_one(context: Context) -> Iterator[None]:
         _contexts.pop()
 
 
+def context() -> Context | None:
+    """How the running code runs, if its tensors are those of one rank."""
+    return _contexts[-1] if _contexts else None
+
+
 def are_of_one() -> bool:
     """Whether tensors are those of one rank."""
     return bool(_contexts)

@@ -130,7 +130,13 @@ class _Mapped(Specialization):
                 return of_rank(learned, fixed, random=jax.random.fold_in(random, rank))
 
         numbers = jax.numpy.asarray(range(ranks.world()) if self.is_joined else ranks.own())
-        mapped = jax.vmap(run, in_axes=(0, of_learned, of_fixed), axis_name=ranks.AXIS)
+        axes_of_ranks = between_processes.data_axes() if self.is_joined else ranks.AXIS
+        mapped = jax.vmap(
+            run,
+            in_axes=(0, of_learned, of_fixed),
+            axis_name=ranks.AXIS,
+            spmd_axis_name=axes_of_ranks,  # in a `shard_map`, each device has the tensors of its rank
+        )
         floats, (rest, *others) = mapped(numbers, learned, fixed)
         return floats, (rest, *jax.tree.map(lambda value: value[0], others))
 

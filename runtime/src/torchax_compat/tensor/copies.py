@@ -34,6 +34,11 @@ def place_by(function: Callable[..., Any] | None) -> None:
     _placed = function
 
 
+def are_placed() -> bool:
+    """Whether arrays that are copied to the device are placed on all devices."""
+    return _placed is not None
+
+
 def place_by_default(function: Callable[..., Any]) -> None:
     """Pass all arrays that are copied to the device through a function, unless another one places them."""
     if _placed is None:

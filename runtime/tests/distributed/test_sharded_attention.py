@@ -5,6 +5,7 @@ The program that trains with it runs on virtual devices, where the kernel is int
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import subprocess
@@ -14,6 +15,7 @@ from pathlib import Path
 import pytest
 import torchax_compat
 
+_SOURCE = str(Path(torchax_compat.__file__).parents[1])
 _PROGRAM = """
 import functools, json, sys
 import jax, torch, torchax_compat
@@ -89,6 +91,7 @@ if way in ("ddp", "fsdp", "plan"):
 else:
     model = model.to("jax")
 optimizer = torchax_compat.compile_optimizer(torch.optim.SGD(model.parameters(), lr=0.5))
+losses = []
 for (x,) in torch.utils.data.DataLoader(data, batch_size=size, sampler=sampler):
     loss = compute_loss(model, x.to("jax"))
     optimizer.zero_grad()
@@ -96,53 +99,107 @@ for (x,) in torch.utils.data.DataLoader(data, batch_size=size, sampler=sampler):
     optimizer.step()
     if dist.is_initialized():
         dist.all_reduce(loss, op=dist.ReduceOp.AVG)
-    print(json.dumps(loss.item()))
-print(json.dumps([value.square().sum().item() for value in model.state_dict().values()]))
-print(json.dumps(sorted(set(shapes))))
+    losses.append(loss.item())
+sums = [value.square().sum().item() for value in model.state_dict().values()]
+print(json.dumps([losses, sums, sorted(set(shapes))]))
 """
+_LAUNCHER = ("torch.distributed.run", "--standalone", "--local-ranks-filter=0", "--no-python")
 
 
-def _printed(way: str, devices: int, attention: str) -> list[object]:
-    flags = f"--xla_force_host_platform_device_count={devices}"
-    source = str(Path(torchax_compat.__file__).parents[1])
+def _printed(way: str, devices: int, processes: int, attention: str) -> list[list[object]]:
+    """The losses, the sums of squares of the parameters, and the shapes that a device computes."""
+    command = [sys.executable, "-c", _PROGRAM, way, attention]
+    if processes > 1:
+        command = [sys.executable, "-m", *_LAUNCHER, f"--nproc-per-node={processes}", *command]
+    flags = f"--xla_force_host_platform_device_count={devices // processes}"
     done = subprocess.run(
-        [sys.executable, "-c", _PROGRAM, way, attention],
-        env={**os.environ, "JAX_PLATFORMS": "cpu", "XLA_FLAGS": flags, "PYTHONPATH": source},
+        command,
+        env={**os.environ, "JAX_PLATFORMS": "cpu", "XLA_FLAGS": flags, "PYTHONPATH": _SOURCE},
         capture_output=True,
         text=True,
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    return [json.loads(line) for line in done.stdout.splitlines()]
+    found: list[list[object]] = json.loads(done.stdout.splitlines()[-1])
+    return found
 
 
 @pytest.fixture(scope="module")
-def expected() -> list[object]:
-    """The losses and sums of squares of a training with PyTorch's attention on one device."""
-    *printed, shapes = _printed("alone", 1, "usual")
-    assert shapes == []
-    return printed
+def expected() -> list[list[object]]:
+    """What a training with PyTorch's attention on one device prints."""
+    return _printed("alone", 1, 1, "usual")
 
 
 @pytest.mark.parametrize(
-    ("way", "devices", "shape"),
+    ("way", "devices", "processes", "shape"),
     [
-        ("alone", 4, [4, 4, 128, 16]),
-        ("shard_batches", 2, [2, 4, 128, 16]),
-        ("shard_batches", 4, [1, 4, 128, 16]),
-        ("rules", 4, [2, 2, 128, 16]),
-        ("ddp", 2, [2, 4, 128, 16]),
-        ("ddp", 4, [1, 4, 128, 16]),
-        ("fsdp", 2, [2, 4, 128, 16]),
-        ("fsdp", 4, [1, 4, 128, 16]),
-        ("plan", 2, [4, 2, 128, 16]),
-        ("plan", 4, [2, 2, 128, 16]),
+        ("alone", 4, 1, [4, 4, 128, 16]),
+        ("shard_batches", 2, 1, [2, 4, 128, 16]),
+        ("shard_batches", 4, 1, [1, 4, 128, 16]),
+        ("rules", 4, 1, [2, 2, 128, 16]),
+        ("ddp", 2, 1, [2, 4, 128, 16]),
+        ("ddp", 4, 1, [1, 4, 128, 16]),
+        ("ddp", 4, 2, [1, 4, 128, 16]),
+        ("fsdp", 2, 1, [2, 4, 128, 16]),
+        ("fsdp", 4, 1, [1, 4, 128, 16]),
+        ("fsdp", 4, 2, [1, 4, 128, 16]),
+        ("plan", 2, 1, [4, 2, 128, 16]),
+        ("plan", 4, 1, [2, 2, 128, 16]),
     ],
 )
 def test_each_device_computes_its_samples_and_heads(
-    way: str, devices: int, shape: list[int], expected: list[object]
+    way: str, devices: int, processes: int, shape: list[int], expected: list[list[object]]
 ) -> None:
-    *printed, shapes = _printed(way, devices, "splash")
-    assert [shape] == shapes
-    for before, now in zip(expected, printed, strict=True):
-        assert before == pytest.approx(now, rel=1e-5)
+    losses, sums, none = expected
+    assert none == []
+    actual = _printed(way, devices, processes, "splash")
+    assert [pytest.approx(losses, rel=1e-5), pytest.approx(sums, rel=1e-5), [shape]] == actual
+
+
+_COMPILATION = """
+import json, os
+import jax, numpy as np, torch, torchax_compat
+from jax.experimental import topologies
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
+from torchax_compat.ops import splash_attention
+from torchax_compat.tensor import arrays, copies, sharding
+
+torchax_compat.enable()
+devices = topologies.get_topology_desc(platform="tpu", topology_name="v5e:2x4").devices
+mesh = Mesh(np.array(devices).reshape(2, 4), ("data", "model"))
+jax.default_backend, sharding.mesh = lambda: "tpu", lambda: mesh
+copies.place_by(sharding.on_all_devices)
+
+
+def loss(*given):
+    out = torch.nn.functional.scaled_dot_product_attention(*map(arrays.tensor, given), is_causal=True)
+    return jax.numpy.square(arrays.array_of(out)).sum()
+
+
+placed = NamedSharding(mesh, PartitionSpec("data", "model"))
+x = jax.ShapeDtypeStruct((4, 8, 2048, 64), "bfloat16", sharding=placed)
+found = []
+for least in ("", "2048"):
+    os.environ[splash_attention.VARIABLE] = least
+    compiled = jax.jit(jax.grad(lambda *given: loss(*given), argnums=(0, 1, 2))).lower(x, x, x).compile()
+    text = compiled.as_text()
+    kernels = sum("tpu_custom_call" in line for line in text.splitlines())
+    found.append((compiled.memory_analysis().temp_size_in_bytes, kernels, "all-gather" in text))
+print(json.dumps(found))
+"""
+
+
+@pytest.mark.skipif(importlib.util.find_spec("libtpu") is None, reason="libtpu is not installed")
+def test_tpu_compiler_accepts_the_kernel_on_a_mesh_and_needs_less_memory() -> None:
+    variables = {"TPU_SKIP_MDS_QUERY": "1", "ALLOW_MULTIPLE_LIBTPU_LOAD": "1"}
+    done = subprocess.run(
+        [sys.executable, "-c", _COMPILATION],
+        env={**os.environ, **variables, "JAX_PLATFORMS": "cpu", "PYTHONPATH": _SOURCE},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    (usual, *_), (splash, kernels, is_gathered) = json.loads(done.stdout.splitlines()[-1])
+    assert (3, False) == (kernels, is_gathered)  # a kernel for the results, and two for the gradients
+    assert splash * 4 < usual

@@ -24,6 +24,7 @@ import torch
 from torchax.ops import jaten, jtorch, ops_registry  # noqa: F401 # which registers functions
 
 from ..adapters.torchax_internals import mean, var
+from ..ops.float16 import in_float32
 from ..patches.declarations import operator
 
 _aten = torch.ops.aten
@@ -111,12 +112,14 @@ def _celu(x: Any, alpha: Any = 1.0) -> Any:
 
 
 @_replaces(_aten.softplus, why="JAX's gradient is NaN for inputs from 89 on.")
+@in_float32
 def _softplus(x: Any, beta: Any = 1.0, threshold: Any = 20.0) -> Any:
     is_linear = x * beta > threshold
     return jnp.where(is_linear, x, jnp.log1p(jnp.exp(jnp.where(is_linear, 0, x * beta))) / beta)
 
 
 @_replaces(_aten.mish, why="JAX's gradient is NaN for inputs from 89 on.")
+@in_float32
 def _mish(x: Any) -> Any:
     return x * jnp.tanh(_softplus(x))
 
@@ -147,6 +150,7 @@ def _picked(x: Any, search: Any, dim: Any, keepdim: Any) -> Any:
 
 
 @_replaces(_aten.linalg_vector_norm, why="JAX's gradient of the norm of zeros is NaN, PyTorch's is 0.")
+@in_float32
 def _vector_norm(
     x: Any,
     ord: Any = 2,  # noqa: A002 # torch's name
@@ -168,6 +172,7 @@ def _vector_norm(
 @_replaces(
     _aten.std.correction, why="JAX's gradient of the deviation of equal elements is NaN, PyTorch's is 0."
 )
+@in_float32
 def _std(x: Any, dim: Any = None, *, correction: Any = 1, keepdim: bool = False) -> Any:
     correction = 1 if correction is None else correction
     variance = var(x, dim, correction=correction, keepdim=keepdim)

@@ -41,6 +41,12 @@ def _attention(
     scale: Any = None,
     enable_gqa: bool = False,
 ) -> Any:
+    if query.dtype == torch.float16:
+        # PyTorch multiplies float16 into float32, where products of large queries and keys do not overflow.
+        bias = attn_mask is not None and attn_mask.is_floating_point()
+        mask = attn_mask.float() if bias else attn_mask
+        given = (query.float(), key.float(), value.float(), mask, dropout_p, is_causal, scale, enable_gqa)
+        return _attention(*given).half()
     if attn_mask is None:
         q, k, v = (arrays.array_of(one) for one in (query, key, value))
         if splash_attention.is_used(q, k, v, dropout_p, has_groups=enable_gqa):

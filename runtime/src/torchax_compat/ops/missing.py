@@ -25,6 +25,7 @@ from ..adapters.torch_internals import DisableTorchFunction, disable_current_mod
 from ..adapters.torchax_internals import native_batch_norm
 from ..patches.declarations import TORCH, operator, patch
 from ..tensor import arrays
+from .float16 import in_float32
 
 _aten = torch.ops.aten
 _KINDS = (torchax.tensor.Tensor, View)
@@ -166,6 +167,7 @@ def _selected(x: Any, dim: Any, index: Any) -> Any:
     _aten.native_batch_norm.default,
     why="torchax returns float32 for an input in half precision.",
 )
+@in_float32
 def _batch_norm(x: Any, *parameters: Any) -> Any:
     result, *statistics = native_batch_norm(x, *parameters)
     return (result.astype(x.dtype), *statistics)

@@ -18,6 +18,7 @@ from torchax.tensor import Tensor
 
 from ..adapters.torchax_internals import avg_pool, cummax, cummin, mul
 from ..patches.declarations import TORCHAX, operator, patch
+from .float16 import in_float32
 from .missing import on_host_first
 from .per_dimension import each
 
@@ -76,6 +77,7 @@ operator(
 _average = avg_pool
 
 
+@in_float32
 def _averaged(
     x: Any,
     kernel: Any,

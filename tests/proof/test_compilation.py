@@ -164,3 +164,20 @@ def test_bad_topologies_and_meshes_give_one_line_and_exit_2(
     code, report, err = verify("--no-trace", *arguments, "model.py:Net(width=4)", "--input", "randn(2, 4)")
     assert (2, {}) == (code, report)
     assert message in err.splitlines()[-1]
+
+
+def test_attention_in_float16_takes_more_cycles_than_in_bfloat16(verify: Verify, tmp_path: Path) -> None:
+    (tmp_path / "attention.py").write_text(
+        "import torch\n\n\n"
+        "class Attention(torch.nn.Module):\n"
+        "    def __init__(self, dtype):\n"
+        "        super().__init__()\n"
+        "        self.dtype = getattr(torch, dtype)\n\n"
+        "    def forward(self, x):\n"
+        "        x = x.to(self.dtype)\n"
+        "        return torch.nn.functional.scaled_dot_product_attention(x, x, x, is_causal=True)\n"
+    )
+    targets = [f"attention.py:Attention('{dtype}')" for dtype in ("float16", "bfloat16")]
+    _, report, _ = verify("--no-trace", "--tpu", "v6e", *targets, "--input", "randn(2, 8, 512, 64)")
+    float16, bfloat16 = (one["compiled"][0]["cycles"] for one in report["verifications"])
+    assert float16 > 1.3 * bfloat16

@@ -41,6 +41,11 @@ class Program(Namespace):
         return bool(self._module.project.importing[self._module.name])
 
     @property
+    def is_single_file(self) -> bool:
+        """Whether the program is this file alone, without other files of the project."""
+        return not self.has_importers and len({facts.name for facts in self._parts()}) == 1
+
+    @property
     def is_import_time(self) -> bool:
         """Whether the code runs when its file is imported."""
         return self.scope.function is None

@@ -31,6 +31,7 @@ from tpulint.model.training.naming import (
         ("model_path", False),
         ("net_type", False),
         ("encoder_cfg", False),
+        ("bottom_mlp_output", False),
         ("optimizer", False),
         ("g", False),
         ("loss", False),

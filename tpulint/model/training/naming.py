@@ -14,9 +14,10 @@ _NAMED = re.compile(
     r"|cnn|rnn|lstm|gru|mlp|vgg|bert|gpt|vit|seq2seq|siamese|[a-z]*net_?[a-z]?|(?-i:[GD]))\d*(_|$)",
     re.IGNORECASE,
 )
-#: What a name ends with that tells of a module, and is none: `model_path`, `net_type`.
+#: What a name ends with that tells of a module, and is none: `model_path`, `net_type`, `encoder_output`.
 _ABOUT_ONE = re.compile(
-    r"_(path|name|dir|file|filename|type|url|cfg|config|kwargs|args|opts?|ckpt)s?$", re.IGNORECASE
+    r"_(path|name|dir|file|filename|type|url|cfg|config|kwargs|args|opts?|ckpt|input|output|logit)s?$",
+    re.IGNORECASE,
 )
 #: How people write the names of classes.
 _CLASS = re.compile(r"[A-Z]+[a-z]+[A-Za-z]*$")

@@ -20,6 +20,12 @@ FILES = [
     ("pyproject.toml", '[project]\nname = "a"  # ours\ndependencies = [\n  "torch",  # any\n  "{}",\n]\n'),
     ("pyproject.toml", '[project]\ndependencies = ["torch", "numpy", "{}"]\n'),
     ("setup.cfg", "[options]\ninstall_requires =\n    torch\n    {}\n\n[flake8]\nmax-line-length = 99\n"),
+    (
+        "setup.py",
+        'setup(\n    install_requires=[\n    "torch",\n    "numpy",  # any\n    "{}",\n  ],\n)\n',
+    ),
+    ("setup.py", 'import setuptools\n\nsetuptools.setup(name=\'é\', install_requires=["torch", "{}"])\n'),
+    ("setup.py", 'needed = [\r\n    "torch",\r\n    "{}",\r\n]\r\nsetup(install_requires=needed)\r\n'),
     ("environment.yml", "name: a\ndependencies:\n  - pytorch  # conda\n  - pip:\n    - timm\n    - {}\n"),
 ]
 
@@ -54,12 +60,30 @@ def test_last_line_without_an_end_gets_one(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("[]", f'["{LINE}"]'),
+        ("[\n    'torch'\n]", f"[\n    'torch',\n    '{LINE}'\n]"),
+        ("[\n    'torch']", f"[\n    'torch',\n    '{LINE}']"),
+    ],
+)
+def test_dependency_is_written_like_the_other_items(tmp_path: Path, before: str, after: str) -> None:
+    (tmp_path / "setup.py").write_text(f"setup(install_requires={before})\n")
+    found = to_extend([*declarations(tmp_path)])
+    assert found is not None and found.extended == f"setup(install_requires={after})\n"
+
+
+@pytest.mark.parametrize(
     ("name", "text"),
     [
         ("pyproject.toml", "[tool.black]\nline-length = 99\n"),
         ("pyproject.toml", "[project\n"),
         ("setup.cfg", "no section\n"),
         ("setup.cfg", "[options]\ninstall_requires = torch\n"),
+        ("setup.py", "setup(\n"),
+        ("setup.py", "setup(install_requires=read('requirements.txt'))\n"),
+        ("setup.py", "setup(install_requires=['torch', NUMPY])\n"),
+        ("setup.py", "needed = ['torch']\nneeded = []\nsetup(install_requires=needed)\n"),
         ("environment.yml", "dependencies: [\n"),
         ("environment.yml", "dependencies:\n  - pytorch\n"),
         ("requirements.txt", "torch\nTorchax_Compat\n"),

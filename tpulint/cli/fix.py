@@ -84,7 +84,8 @@ def fix(
     on your files as they are fixed so far. If tpulint is interrupted, your files are as they were.
 
     Fixed programs import the runtime torchax-compat. If the project declares its dependencies in
-    pyproject.toml, setup.cfg, requirements.txt or environment.yml, it is added there.
+    pyproject.toml, setup.cfg, setup.py, requirements.txt or environment.yml, it is added
+    there.
     """
     given = given_input(paths, choices, quiet=quiet)
     note_on_target(given.settings, quiet=quiet)

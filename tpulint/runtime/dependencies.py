@@ -1,12 +1,13 @@
 """Where a project declares its dependencies, and the same file with torchax-compat among them.
 
-The dependency goes where torch is declared, else into the first of `pyproject.toml`, `setup.cfg`,
+The dependency goes where torch is declared, else into the first of `pyproject.toml`, `setup.cfg`, `setup.py`,
 `requirements.txt` and `environment.yml` that has a list of dependencies.
 Comments and layout of the file stay as they are.
 """
 
 from __future__ import annotations
 
+import ast
 import configparser
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from tpulint.knowledge.runtime import DISTRIBUTION, REQUIREMENT
 from tpulint.project_files.packages import normalized
+from tpulint.source import Source, SourceError
 
 if TYPE_CHECKING:
     from tomlkit.items import Array
@@ -168,6 +170,50 @@ def _of_setup(text: str) -> tuple[list[str], str | None]:
     return [name for name in names if name], _with_requirement(lines, last + 1, indent)
 
 
+def _of_setup_py(text: str) -> tuple[list[str], str | None]:
+    """Of `setup.py`: `install_requires`, if it is a list of strings, also one that a variable holds."""
+    source = Source("setup.py", text)
+    try:
+        tree = source.tree
+    except (SyntaxError, SourceError) as error:
+        raise ValueError(str(error)) from error
+    words = (word for node in ast.walk(tree) if isinstance(node, ast.Call) for word in node.keywords)
+    listed = next((word.value for word in words if word.arg == "install_requires"), None)
+    if isinstance(listed, ast.Name):
+        assigned = [node for node in tree.body if isinstance(node, ast.Assign)]
+        values = [node.value for node in assigned if any(_is_name(one, listed.id) for one in node.targets)]
+        listed = values[0] if len(values) == 1 else None
+    if not isinstance(listed, ast.List):
+        return [], None
+    texts = [item.value for item in listed.elts if isinstance(item, ast.Constant)]
+    names = [name for value in texts if isinstance(value, str) and (name := _name(value))]
+    return names, _with_item(source, listed) if len(texts) == len(listed.elts) else None
+
+
+def _is_name(node: ast.expr, name: str) -> bool:
+    return isinstance(node, ast.Name) and node.id == name
+
+
+def _with_item(source: Source, listed: ast.List) -> str:
+    """The text of a file with the requirement as the last item of a list, written like the item before it."""
+    text = source.text
+    if not listed.elts:
+        end = source.span(listed).end - 1
+        return f'{text[:end]}"{REQUIREMENT}"{text[end:]}'
+    span = source.span(listed.elts[-1])
+    quote = text[span.end - 1]
+    item = f"{quote}{REQUIREMENT}{quote}"
+    indent = text[: span.start].rpartition("\n")[2]
+    if indent.strip():
+        return f"{text[: span.end]}, {item}{text[span.end :]}"
+    has_comma = text[span.end :].startswith(",")
+    rest = text[span.end + has_comma :]
+    line = rest.partition("\n")[0].rstrip("\r")
+    comment = "" if line.partition("#")[0].strip() else line
+    added = f"{source.newline}{indent}{item}{',' * has_comma}"
+    return f"{text[: span.end]},{comment}{added}{rest[len(comment) :]}"
+
+
 def _of_conda(text: str) -> tuple[list[str], str | None]:
     """Of `environment.yml`: the list `pip` among the dependencies."""
     from ruamel.yaml import YAML
@@ -196,6 +242,7 @@ def _of_conda(text: str) -> tuple[list[str], str | None]:
 _READERS: dict[str, Callable[[str], tuple[list[str], str | None]]] = {
     "pyproject.toml": _of_pyproject,
     "setup.cfg": _of_setup,
+    "setup.py": _of_setup_py,
     "requirements*.txt": _of_requirements,
     "environment.y*ml": _of_conda,
 }

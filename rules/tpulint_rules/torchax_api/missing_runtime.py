@@ -6,7 +6,7 @@ The rule reports imports of `torchax_compat` in the file of a program that calls
 none of these statements is true:
 
 - The package is installed in the environment in which tpulint runs.
-- The project declares `torchax-compat` as a dependency, in `pyproject.toml`, `setup.cfg`,
+- The project declares `torchax-compat` as a dependency, in `pyproject.toml`, `setup.cfg`, `setup.py`,
   `requirements*.txt` or `environment.yml`.
 - The project contains a copy, as `tpulint vendor` makes it, beside the file, beside its package, or in a
   folder above them.

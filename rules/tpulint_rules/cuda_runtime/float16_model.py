@@ -116,6 +116,8 @@ _DEFAULTS = frozenset({"torch.set_default_dtype", "torch.set_default_tensor_type
 _CONVERSIONS = frozenset({"to", "type"})
 _LOADERS = frozenset({"from_pretrained", "from_config", "from_single_file", "pipeline"})
 _SAVES = frozenset({"save", "save_pretrained", "save_model", "save_file", "dump", "export", "state_dict"})
+#: Calls for gradients, in programs that need not train with them.
+_GRADIENTS = frozenset({"backward", "grad"})
 #: Factories whose values bfloat16 can hold as well as float16.
 _FACTORIES = frozenset(
     f"torch.{name}{like}" for name in ("zeros", "ones", "empty", "rand", "randn") for like in ("", "_like")
@@ -256,7 +258,7 @@ def _in_bfloat16(ctx: Context) -> Fix | None:
     program = ctx.program
     if program.keeps_cuda or program.asks_gradients or not program.is_single_file:
         return None
-    if any(map(ctx.names.has_call, _SAVES)) or _makes_arrays(ctx):
+    if any(map(ctx.names.has_call, _SAVES | _GRADIENTS)) or _makes_arrays(ctx):
         return None
     imported = {name.rpartition(".")[2] for name in program.file_imports}
     if imported & {"float16", "half"} or any(map(ctx.names.has_string, ("float16", "torch.float16"))):

@@ -11,6 +11,7 @@ import click
 
 from tpulint.dev import (
     evidence,
+    host_time,
     new_rule,
     on_gpu,
     probe_operators,
@@ -66,6 +67,13 @@ def _program_times() -> None:
     """Print how long a step of each training program takes, in PyTorch on the CPU and fixed on torchax."""
     for line in program_times.table(ROOT / "fixtures"):
         click.echo(line)
+
+
+@dev.command("host-time")
+@click.option("--steps", type=click.IntRange(1), default=300, show_default=True)
+def _host_time(steps: int) -> None:
+    """Print the Python time of a training step on torchax, for a model with about 200 parameters."""
+    click.echo(host_time.measure(ROOT, steps).line())
 
 
 @dev.command("on-gpu")

@@ -1,4 +1,4 @@
-"""The Python time of a training step on torchax: the processor time of its thread, outside of compiled functions.
+"""The Python time of a training step on torchax: its processor time outside of compiled functions.
 
 `python -m tpulint.dev host-time` fixes `benchmarks/accelerator/train_gpt.py`, and runs it on the CPU with a
 model that has about 200 parameters, all of them small.
@@ -19,13 +19,14 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 from typing import Any
 
-_SIZES = {"LAYERS": "16", "WIDTH": "64", "LENGTH": "16", "BATCH": "2", "VOCABULARY": "64"}
+#: About 200 parameters.
+SIZES = {"LAYERS": "16", "WIDTH": "64", "LENGTH": "16", "BATCH": "2", "VOCABULARY": "64"}
 #: Steps that compile, or that come before all caches are filled.
 WARM_UP = 80
 
@@ -42,14 +43,20 @@ class HostTime:
     def line(self) -> str:
         """The median and the lowest values in words."""
         return (
-            f"{self.parameters} parameters, {len(self.outside)} steps: {median(self.outside):.2f} ms outside of "
-            f"compiled functions (lowest: {min(self.outside):.2f}), {median(self.calls):.2f} ms to call them "
-            f"(lowest: {min(self.calls):.2f})"
+            f"{self.parameters} parameters, {len(self.outside)} steps: "
+            f"{median(self.outside):.2f} ms outside of compiled functions (lowest: {min(self.outside):.2f}), "
+            f"{median(self.calls):.2f} ms to call them (lowest: {min(self.calls):.2f})"
         )
 
 
-def measure(root: Path, steps: int) -> HostTime:
+def measure(root: Path, steps: int, warm_up: int = WARM_UP, sizes: Mapping[str, str] = SIZES) -> HostTime:
     """Run the fixed program in a process of its own, and measure the steps after the warm-up.
+
+    Args:
+        root: a checkout of tpulint.
+        steps: the number of steps that are measured.
+        warm_up: the number of steps before them.
+        sizes: environment variables of the program.
 
     Raises:
         subprocess.CalledProcessError: the fix or the program failed.
@@ -61,14 +68,15 @@ def measure(root: Path, steps: int) -> HostTime:
         subprocess.run(fix, cwd=folder, capture_output=True, check=False)  # 1 where findings remain
         environment = {
             **os.environ,
-            **_SIZES,
+            **sizes,
             "JAX_PLATFORMS": "cpu",
-            "STEPS": str(WARM_UP + steps),
-            "LOG_EVERY": str(WARM_UP + steps),  # it reads no loss
+            "STEPS": str(warm_up + steps),
+            "LOG_EVERY": str(warm_up + steps),  # it reads no loss
         }
         command = [sys.executable, "-W", "ignore", "-m", "tpulint.dev.host_time", str(script), str(result)]
         subprocess.run(command, cwd=root, env=environment, check=True)
-        return HostTime(**json.loads(result.read_text()))
+        ran = HostTime(**json.loads(result.read_text()))
+        return HostTime(ran.parameters, ran.outside[warm_up:], ran.calls[warm_up:])
 
 
 def run(script: str, result: Path) -> None:
@@ -107,11 +115,11 @@ def run(script: str, result: Path) -> None:
         found = [one for one in gc.get_objects() if isinstance(one, torch.optim.Optimizer)]
         parameters = sum(len(group["params"]) for one in found for group in one.param_groups)
 
-    Jitted._computed = timed  # type: ignore[method-assign]  # noqa: SLF001
+    Jitted._computed = timed  # type: ignore[method-assign, assignment]  # noqa: SLF001
     with contextlib.redirect_stdout(io.StringIO()):
         runpy.run_path(script, {"range": measured}, "__main__")
-    outside = [(whole - calls) * 1e3 for whole, calls in times[WARM_UP:]]
-    calls = [calls * 1e3 for _, calls in times[WARM_UP:]]
+    outside = [(whole - calls) * 1e3 for whole, calls in times]
+    calls = [calls * 1e3 for _, calls in times]
     result.write_text(json.dumps({"parameters": parameters, "outside": outside, "calls": calls}))
 
 

@@ -9,7 +9,6 @@ No TPU is needed.
 from __future__ import annotations
 
 import builtins
-import functools
 import importlib.util
 import json
 import os
@@ -21,9 +20,10 @@ import sys
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from tpulint.proof.workers.step_recorder import Call, Recorder, lowered
 
 DATA, PAGE = Path("docs", "data", "mesh_costs.json"), Path("docs", "speed.md")
 BEGIN, END = "<!-- Written by `python -m tpulint.dev.mesh_costs`. -->\n", "<!-- End of the table. -->\n"
@@ -106,81 +106,32 @@ def by_hand(root: Path, topology: str, way: str) -> dict[str, Any]:
     return _costs([module.lowered(way, mesh).compile()])
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
-    """A call of a compiled function: what JAX traced, its donated inputs, and the shardings of both ends."""
-
-    program: Any
-    donated: tuple[int, ...]
-    inputs: list[Any]
-    outputs: list[Any]
-
-
-class Recorder:
-    """Records calls of compiled functions by the step of a program, which prints after each step."""
-
-    def __init__(self, jit: Callable[..., Any]) -> None:
-        self.steps: list[list[Call]] = [[]]
-        self._jit = jit
-
-    def jit(self, function: Callable[..., Any], **options: Any) -> Callable[..., Any]:
-        """Use in place of `jax.jit`."""
-        import jax
-
-        compiled = self._jit(function, **options)
-
-        @functools.wraps(function)
-        def recorded(*args: Any, **kwargs: Any) -> Any:
-            leaves = jax.tree.leaves((args, kwargs))
-            if any(isinstance(leaf, jax.core.Tracer) for leaf in leaves):
-                return compiled(*args, **kwargs)  # a part of another function
-            traced = compiled.trace(*args, **kwargs)
-            donated = [info.donated for info in jax.tree.leaves(traced.args_info)]
-            inputs = [getattr(leaf, "sharding", None) for leaf in leaves]
-            made = compiled(*args, **kwargs)
-            outputs = [leaf.sharding for leaf in jax.tree.leaves(made)]
-            numbers = tuple(number for number, is_donated in enumerate(donated) if is_donated)
-            self.steps[-1].append(Call(traced.jaxpr, numbers, inputs, outputs))
-            return made
-
-        recorded.trace, recorded.lower = compiled.trace, compiled.lower  # type: ignore[attr-defined]
-        return recorded
-
-    def print(self, *_values: Any, **_options: Any) -> None:
-        """Use in place of `print`, which ends a step."""
-        self.steps.append([])
-
-
 def fixed(topology: str, way: str, script: str) -> dict[str, Any]:
     """The costs of the last step of a fixed program, which runs on virtual devices."""
     import jax
     from jax.sharding import NamedSharding
 
-    jit, recorder = jax.jit, Recorder(jax.jit)
-    jax.jit, builtins.print = recorder.jit, recorder.print
+    jit, recorder = jax.jit, Recorder(jax.jit, executes=True)
+    jax.jit = recorder.jit
+    builtins.print = lambda *_, **__: recorder.end_step()  # the program prints after each step
     os.environ["WAY"] = way
     runpy.run_path(script, run_name="__main__")
     calls = recorder.steps[-2]  # the last one has what follows the last step
-    shardings = (one for call in calls for one in call.inputs if isinstance(one, NamedSharding))
+    shardings = (one for call in calls for one in call.input_shardings if isinstance(one, NamedSharding))
     mesh = _mesh(topology, tuple(next(shardings).mesh.shape.values()))
-    return _costs([_compiled(mesh, jit, call) for call in calls])
+    return _costs([_compiled(call, jit, mesh) for call in calls])
 
 
-def _compiled(mesh: Any, jit: Any, call: Call) -> Any:
-    import jax
-    import jax.extend
+def _compiled(call: Call, jit: Callable[..., Any], mesh: Any) -> Any:
+    """A recorded call, compiled for a mesh with the same shardings."""
     from jax.sharding import NamedSharding, PartitionSpec
 
-    def placed(known: Any) -> Any:
-        return NamedSharding(mesh, known.spec if isinstance(known, NamedSharding) else PartitionSpec())
+    def on_mesh(sharding: Any) -> Any:
+        spec = sharding.spec if isinstance(sharding, NamedSharding) else PartitionSpec()
+        return NamedSharding(mesh, spec)
 
-    inputs = [
-        jax.ShapeDtypeStruct(aval.shape, aval.dtype, sharding=placed(known), weak_type=aval.weak_type)
-        for aval, known in zip(call.program.in_avals, call.inputs, strict=True)
-    ]
-    function = jax.extend.core.jaxpr_as_fun(call.program)
-    outputs = list(map(placed, call.outputs))
-    return jit(function, donate_argnums=call.donated, out_shardings=outputs).lower(*inputs).compile()
+    inputs, outputs = map(on_mesh, call.input_shardings), [*map(on_mesh, call.output_shardings)]
+    return lowered(call, jit, [*inputs], out_shardings=outputs).compile()
 
 
 def measure(root: Path) -> None:

@@ -73,7 +73,7 @@ def compiled_for(topology: str, calls: Sequence[Call], jit: Callable[..., Any]) 
     start, found = time.monotonic(), {}
     for call in calls:
         if call.function not in found:
-            found[call.function] = lowered(call, on_tpu, jit).compile()
+            found[call.function] = lowered(call, jit, [on_tpu] * len(call.program.in_avals)).compile()
     seconds = time.monotonic() - start
     analyses = {key: compiled.cost_analysis() for key, compiled in found.items()}
     cycles = {key: cycles_of(compiled.as_text()) for key, compiled in found.items()}

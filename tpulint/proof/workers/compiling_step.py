@@ -77,12 +77,14 @@ def _row(topology: Topology, calls: Sequence[Call], jit: Callable[..., Any], roo
     import numpy as np
     from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-    place = NamedSharding(Mesh(np.array(topology.devices[:1]), ("x",)), PartitionSpec())
+    sharding = NamedSharding(Mesh(np.array(topology.devices[:1]), ("x",)), PartitionSpec())
     start, found = time.monotonic(), {}
     for call in calls:
         if call.function not in found:
             try:
-                row = tpu_compiler.compiled(lowered(call, place, jit), topology, root)
+                row = tpu_compiler.compiled(
+                    lowered(call, jit, [sharding] * len(call.program.in_avals)), topology, root
+                )
             except Exception as error:  # of lowering
                 row = tpu_compiler.failed(error, topology, root)
             if row["state"] != "compiles" or row["fits"] is False:

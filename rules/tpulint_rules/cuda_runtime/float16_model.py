@@ -27,9 +27,11 @@ slower:
 - Each operation converts its inputs from float16 to float32, and its result back.
 - In bfloat16, the compiler fuses the softmax of an attention with the matrix product after it.
   In float16, it does not.
-- With the default precision, a matrix product rounds its float16 inputs to the 8 bits of bfloat16 anyway, and
-  takes one pass.
-  With the precision `"highest"`, which keeps all 11 bits, it takes three passes, and in bfloat16 one.
+- With the precision `"highest"`, a matrix product of float16 inputs is compiled to three passes of the matrix
+  unit, and one of bfloat16 inputs to a single pass.
+  With the default precision, both are compiled to a single pass.
+  A single pass multiplies bfloat16 numbers, which have 8 bits of precision.
+  So the default precision probably does not use all 11 bits of float16; this was not tested on a TPU.
 
 The TPU compiler estimates these cycles for a forward pass with the runtime torchax-compat:
 

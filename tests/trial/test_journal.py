@@ -1,4 +1,4 @@
-"""Files come back from an interrupted trial."""
+"""The files of an interrupted trial are restored."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ def die(folder: Path) -> None:
     (folder / "files.json").write_text(json.dumps({**listed, "process": DEAD}))
 
 
-def test_files_that_are_not_named_get_what_they_were(settings: Settings, files: dict[str, bytes]) -> None:
+def test_files_that_are_not_named_are_restored(settings: Settings, files: dict[str, bytes]) -> None:
     first, second = files
     journal = Journal(folder_of(settings), files)
-    journal.put({first: b"1"})
+    journal.write({first: b"1"})
     assert {first: b"1", second: files[second]} == now(files)
-    journal.put({second: b"2"})
+    journal.write({second: b"2"})
     assert {first: files[first], second: b"2"} == now(files)
-    journal.put({})
+    journal.write({})
     journal.restore()
     assert files == now(files)
     assert not folder_of(settings).exists()
@@ -52,7 +52,7 @@ def test_files_that_are_not_named_get_what_they_were(settings: Settings, files: 
 
 def test_a_process_that_was_killed_loses_nothing(settings: Settings, files: dict[str, bytes]) -> None:
     first, second = files
-    Journal(folder_of(settings), files).put({first: b"1", second: b"2"})
+    Journal(folder_of(settings), files).write({first: b"1", second: b"2"})
     die(folder_of(settings))
     found = recover(settings)
     assert ((first, second), ()) == (found.restored, found.changed)
@@ -61,9 +61,11 @@ def test_a_process_that_was_killed_loses_nothing(settings: Settings, files: dict
     assert () == recover(settings).restored
 
 
-def test_what_somebody_has_changed_meanwhile_stays(settings: Settings, files: dict[str, bytes]) -> None:
+def test_files_that_the_user_has_changed_meanwhile_are_kept(
+    settings: Settings, files: dict[str, bytes]
+) -> None:
     first, second = files
-    Journal(folder_of(settings), files).put({first: b"1", second: b"2"})
+    Journal(folder_of(settings), files).write({first: b"1", second: b"2"})
     Path(first).write_bytes(b"work of the user")
     Path(second).unlink()
     die(folder_of(settings))
@@ -81,11 +83,11 @@ def test_a_journal_that_is_not_complete_is_removed(settings: Settings, files: di
     assert not folder_of(settings).exists()
 
 
-def test_a_trial_that_goes_on_is_not_disturbed(settings: Settings, files: dict[str, bytes]) -> None:
-    Journal(folder_of(settings), files).put({next(iter(files)): b"1"})
+def test_a_running_trial_is_not_disturbed(settings: Settings, files: dict[str, bytes]) -> None:
+    Journal(folder_of(settings), files).write({next(iter(files)): b"1"})
     listed = json.loads((folder_of(settings) / "files.json").read_text())
     (folder_of(settings) / "files.json").write_text(json.dumps({**listed, "process": os.getppid()}))
-    with pytest.raises(JournalError, match=f"goes on in process {os.getppid()}"):
+    with pytest.raises(JournalError, match=f"is running in process {os.getppid()}"):
         recover(settings)
     with pytest.raises(JournalError, match="another `fix --verify-with`"):
         Journal(folder_of(settings), files)

@@ -1,25 +1,25 @@
-"""The reduction of a set to what is needed of it."""
+"""Minimal sets of items without which a check passes."""
 
 from __future__ import annotations
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tpulint.trial.reduction import reduced
+from tpulint.trial.reduction import minimal_exclusion
 
 
 @given(st.integers(1, 40), st.data())
-def test_exactly_the_items_that_are_to_blame_are_found(count: int, data: st.DataObject) -> None:
-    blamed = frozenset(data.draw(st.sets(st.integers(0, count - 1), min_size=1)))
-    asked: list[frozenset[int]] = []
+def test_exactly_the_failing_items_are_found(count: int, data: st.DataObject) -> None:
+    failing = frozenset(data.draw(st.sets(st.integers(0, count - 1), min_size=1)))
+    calls: list[frozenset[int]] = []
 
     def passes(left_out: frozenset[int]) -> bool:
-        asked.append(left_out)
-        return blamed <= left_out
+        calls.append(left_out)
+        return failing <= left_out
 
-    assert blamed == reduced(range(count), passes)
-    assert len(asked) == len(set(asked))
-    assert frozenset(range(count)) not in asked
+    assert failing == minimal_exclusion(range(count), passes)
+    assert len(calls) == len(set(calls))
+    assert frozenset(range(count)) not in calls
 
 
 @given(st.integers(2, 30), st.integers(0, 10**9))
@@ -29,18 +29,18 @@ def test_each_item_that_is_left_out_is_needed(count: int, seed: int) -> None:
             return True
         return hash((seed, tuple(sorted(left_out)))) % 3 == 0
 
-    found = reduced(range(count), passes)
+    found = minimal_exclusion(range(count), passes)
     assert passes(found)
     assert len(found) == 1 or not any(passes(found - {one}) for one in found)
 
 
-def test_one_item_of_a_thousand_takes_few_questions() -> None:
-    asked = 0
+def test_one_item_of_a_thousand_takes_few_calls() -> None:
+    calls = 0
 
     def passes(left_out: frozenset[int]) -> bool:
-        nonlocal asked
-        asked += 1
+        nonlocal calls
+        calls += 1
         return 700 in left_out
 
-    assert frozenset({700}) == reduced(range(1000), passes)
-    assert asked <= 20
+    assert frozenset({700}) == minimal_exclusion(range(1000), passes)
+    assert calls <= 20

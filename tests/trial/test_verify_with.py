@@ -57,25 +57,25 @@ def test_all_fixes_stay_if_the_command_passes(project: Path, capsys: pytest.Capt
 
 
 @pytest.mark.parametrize(
-    ("condition", "kept", "gone", "blamed"),
+    ("condition", "kept", "gone", "location"),
     [
         ("'ones(3).cuda' a.py", "y = torch.ones(3).cuda()", "zeros(3).cuda", "a.py:4: the fix of TPU101"),
         ("'device=.cuda' b.py", 'device="cuda"', "torch.cuda.synchronize", "b.py:6: the fix of TPU102"),
         ("cu121 requirements.txt", "+cu121", "+cpu", "requirements.txt:1: the fix of ENV101"),
     ],
 )
-def test_the_fix_that_is_to_blame_is_left_out(
-    project: Path, condition: str, kept: str, gone: str, blamed: str, capsys: pytest.CaptureFixture[str]
+def test_the_fix_with_which_the_command_fails_is_left_out(
+    project: Path, condition: str, kept: str, gone: str, location: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     code, files = fixed_with(project, f"grep -q {condition}")
     text = "".join(files.values())
     assert (1, True, False) == (code, kept in text, gone in text)
-    told = capsys.readouterr().err
-    assert f"note: left out, since the command fails with them:\nnote:   {blamed}\n" in told
+    notes = capsys.readouterr().err
+    assert f"note: left out, since the command fails with them:\nnote:   {location}\n" in notes
     assert ".cuda.synchronize" not in text
 
 
-def test_several_fixes_of_several_files_may_be_to_blame(project: Path) -> None:
+def test_several_fixes_of_several_files_are_left_out(project: Path) -> None:
     _, files = fixed_with(project, "grep -q 'ones(3).cuda' a.py && grep -q 'device=.cuda' b.py")
     assert ["y = torch.ones(3).cuda()"] == [one for one in files["a.py"].splitlines() if ".cuda" in one]
     assert ['    return torch.ones(2, device="cuda")'] == [
@@ -83,13 +83,13 @@ def test_several_fixes_of_several_files_may_be_to_blame(project: Path) -> None:
     ]
 
 
-def test_a_command_that_fails_anyway_changes_nothing(
+def test_a_command_that_fails_without_fixes_changes_nothing(
     project: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     before = contents(project)
     assert (2, before) == fixed_with(project, "echo no module; exit 3")
     error = capsys.readouterr().err
-    assert "the command failed with status 3 without any fix, too" in error
+    assert "the command failed with status 3 without any fix, so" in error
     assert error.endswith("no file was changed\nno module\n")
 
 
@@ -110,13 +110,13 @@ def test_a_command_that_changes_a_file_itself_keeps_no_fix_and_loses_nothing(
     code, files = fixed_with(project, command)
     assert 2 == code
     errors = capsys.readouterr().err
-    assert "the command changes files that are to be fixed" in errors
+    assert "the command modifies files that `fix` changes" in errors
     changed = files.pop("a.py", None)
     assert now is None if changed is None else now == changed.splitlines()[-1]
     assert {name: text for name, text in before.items() if name != "a.py"} == files
     (copy,) = (project / ".tpulint_cache").glob("trial-*/0.original")
     assert A == copy.read_text()
-    assert f"the command changed a.py; {copy.relative_to(project)} is what it was before" in errors
+    assert f"the command modified a.py; {copy.relative_to(project)} is a copy of the original" in errors
 
 
 def test_a_command_without_words_is_an_error(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -161,7 +161,7 @@ def test_a_signal_restores_the_files(project: Path, number: int) -> None:
     assert not (project / ".tpulint_cache" / "trial").exists()
 
 
-def test_the_next_run_restores_what_a_killed_one_left(
+def test_the_next_run_restores_the_files_of_a_killed_one(
     project: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     before = contents(project)
@@ -170,4 +170,4 @@ def test_the_next_run_restores_what_a_killed_one_left(
     assert 1 == run([*OPTIONS, "--diff", "-q"])
     assert before == contents(project)
     error = capsys.readouterr().err
-    assert "restored what an interrupted `fix --verify-with` left: a.py, b.py, requirements.txt" in error
+    assert "restored the files of an interrupted `fix --verify-with`: a.py, b.py, requirements.txt" in error

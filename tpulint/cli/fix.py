@@ -240,11 +240,11 @@ def _recovered(given: Given) -> None:
         raise click.ClickException(str(error)) from error
     if found.restored:
         restored = ", ".join(map(shown, found.restored))
-        complain(f"restored what an interrupted `fix --verify-with` left: {restored}", kind="note")
+        complain(f"restored the files of an interrupted `fix --verify-with`: {restored}", kind="note")
     for path, copy in found.changed:
         complain(
-            f"{shown(path)} was changed after an interrupted `fix --verify-with`, and stays; "
-            f"{shown(copy)} is what it was before",
+            f"{shown(path)} was not restored, because it has changed since an interrupted"
+            f" `fix --verify-with`; {shown(copy)} is a copy of the original",
             kind="note",
         )
 
@@ -253,23 +253,23 @@ def _tried(
     given: Given, command: str, timeout: float, fixed: Callable[[Collection[FixKey]], _Fixed]
 ) -> frozenset[FixKey]:
     """The fixes without which a command passes, and a note about them on standard error."""
-    from tpulint.trial import JournalError, Outcome, Trial, TrialError, explained
+    from tpulint.trial import FixedFiles, JournalError, Trial, TrialError, description
 
-    def outcome(left_out: Collection[FixKey]) -> Outcome:
+    def fixed_files(left_out: Collection[FixKey]) -> FixedFiles:
         found = fixed(left_out)
         changes = [*found.result.changes, *found.declared]
-        return Outcome(
+        return FixedFiles(
             {one.path: one.data for one in changes},
             {one.path: one.original for one in changes},
             found.result.keys,
         )
 
-    trial = Trial(given.settings, command, timeout, outcome, partial(complain, kind="note"))
+    trial = Trial(given.settings, command, timeout, fixed_files, partial(complain, kind="note"))
     try:
-        left_out = trial.left_out()
+        left_out = trial.failing_fixes()
     except (JournalError, TrialError) as error:
         raise click.ClickException(str(error)) from error
-    for line in explained(left_out):
+    for line in description(left_out):
         complain(line, kind="note")
     return left_out
 

@@ -1,6 +1,6 @@
-"""`tpulint fix --verify-with`: fixes are kept if a command of the user passes with them."""
+"""`tpulint fix --verify-with`: keep the fixes with which a command of the user passes."""
 
 from tpulint.trial.journal import JournalError, recover
-from tpulint.trial.trial import Outcome, Trial, TrialError, explained
+from tpulint.trial.trial import FixedFiles, Trial, TrialError, description
 
-__all__ = ["JournalError", "Outcome", "Trial", "TrialError", "explained", "recover"]
+__all__ = ["FixedFiles", "JournalError", "Trial", "TrialError", "description", "recover"]

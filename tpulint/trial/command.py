@@ -11,32 +11,38 @@ import time
 from dataclasses import dataclass
 
 _LINES = 20
+"""How many lines of the output are kept."""
 
 
 @dataclass(frozen=True, slots=True)
-class Ran:
-    """How a command ended; `output` has its last lines."""
+class CommandResult:
+    """The result of a command.
+
+    Args:
+        status: the exit status; None if the command reached the time limit.
+        seconds: the elapsed time.
+        output: the last lines of standard output and standard error.
+    """
 
     status: int | None
-    """None if the time limit stopped it."""
     seconds: float
     output: str
 
     @property
     def passed(self) -> bool:
-        """Whether it exited with status 0."""
+        """Whether the exit status is 0."""
         return self.status == 0
 
     @property
-    def words(self) -> str:
-        """The outcome in words."""
+    def description(self) -> str:
+        """The result in words, such as `failed with status 1`."""
         if self.passed:
             return "passed"
         return "did not end in time" if self.status is None else f"failed with status {self.status}"
 
 
-def run(command: str, timeout: float) -> Ran:
-    """Run a command in a shell, in the current folder; what it started ends with it."""
+def run(command: str, timeout: float) -> CommandResult:
+    """Run a command in a shell, in the current folder, and kill the processes that it leaves behind."""
     start = time.monotonic()
     with tempfile.TemporaryFile() as output:
         process = subprocess.Popen(
@@ -57,4 +63,4 @@ def run(command: str, timeout: float) -> Ran:
             process.wait()
         output.seek(0)
         lines = output.read().decode(errors="replace").splitlines()[-_LINES:]
-    return Ran(status, time.monotonic() - start, "\n".join(lines))
+    return CommandResult(status, time.monotonic() - start, "\n".join(lines))

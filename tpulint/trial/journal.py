@@ -1,7 +1,7 @@
-"""What files were before a trial wrote them, on disk, so that no interruption loses them.
+"""Copies of the files that a trial modifies, on disk, so that an interruption does not lose them.
 
-The journal is a folder in the cache of the project. It exists as long as files may differ from what the user
-had: `recover` restores them after a process that was killed.
+The journal is a folder in the cache of the project.
+It exists while files may differ from the user's: if the process is killed, `recover` restores them.
 """
 
 from __future__ import annotations
@@ -24,16 +24,17 @@ _WRITTEN = "written"
 
 
 class JournalError(Exception):
-    """Another trial of the project goes on, or the journal cannot be written; one line."""
+    """Another trial of the project is running, or a file cannot be written; the message is one line."""
 
 
 @dataclass(frozen=True, slots=True)
-class Recovered:
-    """What became of the files of an interrupted trial.
+class Recovery:
+    """The files of an interrupted trial.
 
     Args:
-        restored: the files that are again what they were.
-        changed: the files that somebody has changed meanwhile, which stay, each with the copy of what it was.
+        restored: the files that were restored.
+        changed: the files that were not restored, because the user has changed them in the meantime: each
+            with the path of a copy of the original.
     """
 
     restored: tuple[str, ...] = ()
@@ -46,14 +47,18 @@ def folder_of(settings: Settings) -> Path:
 
 
 class Journal:
-    """The journal of one trial."""
+    """The journal of one trial.
+
+    Args:
+        folder: the folder of the journal.
+        originals: the contents of the files before the trial, by path.
+
+
+    Raises:
+        JournalError: the folder exists already, or cannot be written.
+    """
 
     def __init__(self, folder: Path, originals: Mapping[str, bytes]) -> None:
-        """Write down what files are.
-
-        Raises:
-            JournalError: there is a journal already, or it cannot be written.
-        """
         self._folder, self._originals = folder, dict(originals)
         self._current = dict(originals)
         listed = {path: f"{number}.original" for number, path in enumerate(sorted(originals))}
@@ -63,33 +68,35 @@ class Journal:
             if not ignored.exists():
                 ignored.write_text("*\n")
             if folder.exists():
-                raise JournalError(f"another `fix --verify-with` of this project goes on ({folder})")
+                raise JournalError(f"another `fix --verify-with` of this project is running ({folder})")
             folder.mkdir()
             for path, name in listed.items():
-                _synced(folder / name, originals[path])
-            _synced(folder / _FILES, json.dumps({"process": os.getpid(), "files": listed}).encode())
+                _write_synced(folder / name, originals[path])
+            _write_synced(folder / _FILES, json.dumps({"process": os.getpid(), "files": listed}).encode())
         except OSError as error:
             raise JournalError(f"{folder}: cannot be written: {error.strerror or error}") from error
 
-    def put(self, contents: Mapping[str, bytes]) -> None:
-        """Give files their contents; those that are not named get what they were.
+    def write(self, contents: Mapping[str, bytes]) -> None:
+        """Write the contents of files, and the original contents of all others of the journal.
 
         Raises:
-            OSError: a file cannot be written, or somebody else has changed it; see `Change.write`.
+            OSError: a file cannot be written, or another process has changed it; see `Change.write`.
         """
         for path, original in self._originals.items():
             wanted = contents.get(path, original)
             if wanted == self._current[path]:
                 continue
-            with (self._folder / _WRITTEN).open("a") as stream:  # before the file, or it could not be told
+            with (self._folder / _WRITTEN).open(
+                "a"
+            ) as stream:  # before the file, so that `recover` knows its contents
                 stream.write(f"{_digest(wanted)}\n")
                 stream.flush()
                 os.fsync(stream.fileno())
             Change(path, "", "", self._current[path], wanted).write()
             self._current[path] = wanted
 
-    def restore(self) -> Recovered:
-        """Give all files what they were, and remove the journal.
+    def restore(self) -> Recovery:
+        """Restore all files, and remove the journal.
 
         Raises:
             JournalError: a file cannot be written; the journal stays, for `recover`.
@@ -97,27 +104,29 @@ class Journal:
         return _restored(self._folder)
 
 
-def recover(settings: Settings) -> Recovered:
+def recover(settings: Settings) -> Recovery:
     """Restore the files of a trial that was killed.
 
     Raises:
-        JournalError: its process goes on, or a file cannot be written.
+        JournalError: the process is still running, or a file cannot be written.
     """
     folder = folder_of(settings)
     if not folder.is_dir():
-        return Recovered()
+        return Recovery()
     try:
         listed = json.loads((folder / _FILES).read_text())
     except (OSError, ValueError):
         shutil.rmtree(folder, ignore_errors=True)  # it was killed before it wrote any file
-        return Recovered()
+        return Recovery()
     if _is_running(listed["process"]):
-        raise JournalError(f"`fix --verify-with` goes on in process {listed['process']}: wait for its end")
+        raise JournalError(
+            f"`fix --verify-with` is running in process {listed['process']}: wait until it ends"
+        )
     return _restored(folder)
 
 
-def _restored(folder: Path) -> Recovered:
-    """Restore the files of a journal, and remove it; if others have changed files, their copies stay."""
+def _restored(folder: Path) -> Recovery:
+    """Restore the files of a journal, and remove it, except for the copies of files that were changed."""
     listed = json.loads((folder / _FILES).read_text())
     written = set[str]()
     with contextlib.suppress(OSError):
@@ -145,10 +154,10 @@ def _restored(folder: Path) -> Recovered:
         changed = [(path, str(kept / Path(name).name)) for path, name in changed]
     else:
         shutil.rmtree(folder)
-    return Recovered(tuple(restored), tuple(changed))
+    return Recovery(tuple(restored), tuple(changed))
 
 
-def _synced(path: Path, data: bytes) -> None:
+def _write_synced(path: Path, data: bytes) -> None:
     with path.open("wb") as stream:
         stream.write(data)
         stream.flush()
@@ -167,5 +176,5 @@ def _is_running(process: int) -> bool:
     except ProcessLookupError:
         return False
     except OSError:
-        return True  # of another user
+        return True  # a process of another user
     return True

@@ -1,4 +1,4 @@
-"""Which of many fixes are to blame: the reduction of a set to what is needed of it."""
+"""The search for a minimal set of items without which a check passes, by delta debugging."""
 
 from __future__ import annotations
 
@@ -8,31 +8,31 @@ from typing import TypeVar
 T = TypeVar("T")
 
 
-def reduced(left_out: Sequence[T], passes: Callable[[frozenset[T]], bool]) -> frozenset[T]:
-    """A small set of items without which a check passes: each of its items is needed.
+def minimal_exclusion(items: Sequence[T], passes: Callable[[frozenset[T]], bool]) -> frozenset[T]:
+    """A minimal set of items to leave out so that a check passes: with one of them put back, it fails.
 
-    This is the method of delta debugging; see Zeller and Hildebrandt, "Simplifying and Isolating
-    Failure-Inducing Input", IEEE Transactions on Software Engineering, 2002.
-    It takes about twice the binary logarithm of the number of items for one item that is to blame, and at
-    most the square of the number.
+    This is the algorithm ddmin of Zeller and Hildebrandt, "Simplifying and Isolating Failure-Inducing Input",
+    IEEE Transactions on Software Engineering, 2002.
+    If a single one of n items makes the check fail, it needs about 2 log2(n) calls of `passes`; in the worst
+    case, on the order of n squared.
 
     Args:
-        left_out: items without which the check passes.
-        passes: whether the check passes if some items are left out. Each set is asked about once.
+        items: items without which the check passes.
+        passes: whether the check passes without the given items. It is called once for each set.
     """
     known: dict[frozenset[T], bool] = {}
 
-    def is_enough(items: Sequence[T]) -> bool:
-        asked = frozenset(items)
-        if asked not in known:
-            known[asked] = passes(asked)
-        return known[asked]
+    def passes_without(part: Sequence[T]) -> bool:
+        key = frozenset(part)
+        if key not in known:
+            known[key] = passes(key)
+        return known[key]
 
-    items, parts = list(left_out), 2
+    items, parts = list(items), 2
     while len(items) > 1:
         chunks = [items[len(items) * n // parts : len(items) * (n + 1) // parts] for n in range(parts)]
         rests = [[one for one in items if one not in chunk] for chunk in chunks] if parts > 2 else []
-        smaller = next((part for part in [*chunks, *rests] if is_enough(part)), None)
+        smaller = next((part for part in [*chunks, *rests] if passes_without(part)), None)
         if smaller is not None:
             parts = 2 if smaller in chunks else max(parts - 1, 2)
             items = smaller

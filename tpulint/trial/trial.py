@@ -1,4 +1,4 @@
-"""Fixes that are kept if a command passes with them."""
+"""The search for the fixes with which a command fails."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from tpulint.engine.fix_keys import FixKey
 from tpulint.engine.interrupts import signals_as_interrupts
 from tpulint.report.paths import shown
 from tpulint.settings import Settings
-from tpulint.trial import command as commands
+from tpulint.trial.command import CommandResult, run
 from tpulint.trial.journal import Journal, JournalError, folder_of
-from tpulint.trial.reduction import reduced
+from tpulint.trial.reduction import minimal_exclusion
 
 
 class TrialError(Exception):
-    """A trial that says nothing about the fixes, in one line, with the last lines of the command's output."""
+    """The command says nothing about the fixes; the message has the last lines of its output."""
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
-    """What files are with some fixes left out.
+class FixedFiles:
+    """The files after some of the fixes.
 
     Args:
-        contents: the bytes of the files that change, by path.
-        originals: what these files were.
+        contents: the contents of the changed files, by path.
+        originals: the contents of these files before the fixes.
         keys: the fixes that were applied.
     """
 
@@ -35,14 +35,14 @@ class Outcome:
 
 
 class Trial:
-    """Tries fixes with a command.
+    """Runs a command with subsets of the fixes.
 
     Args:
-        settings: those of the project; its cache has the journal.
-        command: the command, for a shell.
-        timeout: its time limit, in seconds.
-        fixed: gives what files are with some fixes left out; it writes nothing.
-        say: prints a line about the progress.
+        settings: the settings of the project, whose cache folder has the journal.
+        command: the shell command.
+        timeout: the time limit of each run, in seconds.
+        fixed: returns the files with all fixes but the given ones; it must not write them.
+        report: prints a line about the progress.
     """
 
     def __init__(
@@ -50,40 +50,40 @@ class Trial:
         settings: Settings,
         command: str,
         timeout: float,
-        fixed: Callable[[Collection[FixKey]], Outcome],
-        say: Callable[[str], None],
+        fixed: Callable[[Collection[FixKey]], FixedFiles],
+        report: Callable[[str], None],
     ) -> None:
         self._settings, self._command, self._timeout = settings, command, timeout
-        self._fixed, self._say = fixed, say
-        self._known: dict[frozenset[tuple[str, bytes]], commands.Ran] = {}
+        self._fixed, self._report = fixed, report
+        self._results: dict[frozenset[tuple[str, bytes]], CommandResult] = {}
 
-    def left_out(self) -> frozenset[FixKey]:
-        """The fixes without which the command passes; the files are as before.
-
-        Each of them is needed: with one of them applied, the command fails.
+    def failing_fixes(self) -> frozenset[FixKey]:
+        """A minimal set of fixes without which the command passes; the files are restored.
 
         Raises:
-            TrialError: the command fails without any fix, too, or changes the files itself.
-            JournalError: the journal cannot be written, or a file.
+            TrialError: the command fails without any fix, or modifies the files itself.
+            JournalError: the journal or a file cannot be written.
         """
-        everything = self._fixed(())
-        if not everything.contents:
+        with_all = self._fixed(())
+        if not with_all.contents:
             return frozenset()
-        journal = Journal(folder_of(self._settings), everything.originals)
+        journal = Journal(folder_of(self._settings), with_all.originals)
         left_out, unwritten = frozenset[FixKey](), None
         with signals_as_interrupts():
             try:
-                left_out = self._search(journal, everything)
+                left_out = self._search(journal, with_all)
             except OSError as error:
                 unwritten = error
             finally:
                 changed = journal.restore().changed
                 for path, copy in changed:
-                    self._say(f"the command changed {shown(path)}; {shown(copy)} is what it was before")
+                    self._report(
+                        f"the command modified {shown(path)}; {shown(copy)} is a copy of the original"
+                    )
         if changed:
             raise TrialError(
-                "the command changes files that are to be fixed, so that it says nothing about the fixes; all"
-                " other files are as before"
+                "the command modifies files that `fix` changes, so its result says nothing about the fixes;"
+                " all other files were restored"
             )
         if unwritten is not None:
             raise JournalError(
@@ -91,53 +91,56 @@ class Trial:
             ) from unwritten
         return left_out
 
-    def _search(self, journal: Journal, everything: Outcome) -> frozenset[FixKey]:
-        if self._ran(journal, everything, len(everything.keys)).passed:
+    def _search(self, journal: Journal, with_all: FixedFiles) -> frozenset[FixKey]:
+        """The fixes to leave out: first by file, then by rule in these files, then single fixes."""
+        total = len(with_all.keys)
+        if self._run(journal, with_all, total).passed:
             return frozenset()
-        without = self._ran(journal, Outcome({}, {}, ()), len(everything.keys))
+        without = self._run(journal, FixedFiles({}, {}, ()), total)
         if not without.passed:
             raise TrialError(
-                f"the command {without.words} without any fix, too, so that it says nothing about the fixes; "
+                f"the command {without.description} without any fix, so it says nothing about the fixes; "
                 f"no file was changed\n{without.output}"
             )
 
         def passes(left_out: frozenset[FixKey]) -> bool:
-            journal.put({})  # which the fixes start from
-            return self._ran(journal, self._fixed(left_out), len(everything.keys)).passed
+            journal.write({})  # fixes are computed from the original files
+            return self._run(journal, self._fixed(left_out), total).passed
 
-        keys: Sequence[FixKey] = everything.keys
+        keys: Sequence[FixKey] = with_all.keys
         found = frozenset(key.of_file for key in keys)
         for level in ("of_file", "of_rule", "itself"):
             units = sorted({getattr(key, level) for key in keys})
-            # Without a fix, another rule may offer one that was not among those of the first run.
+            # With a fix left out, another rule may offer a fix that was not among those of the first run.
             if not passes(frozenset(units)):
                 break
-            found = reduced(units, passes)
+            found = minimal_exclusion(units, passes)
             keys = [key for key in keys if any(unit.covers(key) for unit in found)]
         return found
 
-    def _ran(self, journal: Journal, outcome: Outcome, total: int) -> commands.Ran:
-        """Run the command with the files of an outcome, unless it has run with these."""
-        asked = frozenset(outcome.contents.items())
-        if asked not in self._known:
-            journal.put(outcome.contents)
-            done = self._known[asked] = commands.run(self._command, self._timeout)
-            self._say(
-                f"with {len(outcome.keys)} of {total} fixes, the command {done.words} ({done.seconds:.1f} s)"
+    def _run(self, journal: Journal, files: FixedFiles, total: int) -> CommandResult:
+        """The result of the command with some fixes; the command runs once for the same contents of files."""
+        key = frozenset(files.contents.items())
+        if key not in self._results:
+            journal.write(files.contents)
+            result = self._results[key] = run(self._command, self._timeout)
+            self._report(
+                f"with {len(files.keys)} of {total} fixes, the command {result.description}"
+                f" ({result.seconds:.1f} s)"
             )
-        return self._known[asked]
+        return self._results[key]
 
 
-def explained(left_out: Collection[FixKey]) -> Iterator[str]:
-    """A line for each file or rule whose fixes are left out."""
+def description(left_out: Collection[FixKey]) -> Iterator[str]:
+    """The lines that list the fixes that are left out."""
     if left_out:
         yield "left out, since the command fails with them:"
     for key in sorted(left_out):
-        place = shown(key.path)
+        location = shown(key.path)
         if key.start >= 0:
             with Path(key.path).open(encoding="utf-8", errors="replace", newline="") as stream:
-                place = f"{place}:{stream.read(key.start).count(chr(10)) + 1}"
-        yield f"  {place}: {f'the fix of {key.code}' if key.start >= 0 else _all(key)}"
+                location = f"{location}:{stream.read(key.start).count(chr(10)) + 1}"
+        yield f"  {location}: {f'the fix of {key.code}' if key.start >= 0 else _all(key)}"
 
 
 def _all(key: FixKey) -> str:

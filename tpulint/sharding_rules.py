@@ -1,4 +1,4 @@
-"""Sharding rules for the linear layers that the classes of a project create, by the names of the layers."""
+"""Sharding rules for the linear layers of a project, by the names of the layers."""
 
 from __future__ import annotations
 
@@ -8,12 +8,20 @@ from typing import Any
 
 from tpulint.knowledge.sharding import dimensions
 
-#: The last part of the name of what creates a linear layer.
+#: The names of classes of linear layers, without their modules.
 _LAYERS = frozenset({"Linear", "NonDynamicallyQuantizableLinear", "Linear4bit", "Linear8bitLt"})
 
 
-def proposed(trees: Iterable[ast.Module]) -> dict[str, tuple[str, ...]]:
-    """For each pattern of names of parameters, the dimensions of the mesh that a rule gives them."""
+def propose_rules(trees: Iterable[ast.Module]) -> dict[str, tuple[str, ...]]:
+    """The sharding rules for the linear layers whose names are known.
+
+    Args:
+        trees: the syntax trees of the files of a project.
+
+    Returns:
+        For each regular expression of parameter names, the axis of the mesh that splits each dimension of the
+        parameter; "" for a dimension that is not split.
+    """
     found: dict[str, tuple[str, ...]] = {}
     layers = {name: has_bias for tree in trees for name, has_bias in _layers(tree)}
     for name, has_bias in layers.items():
@@ -27,22 +35,22 @@ def proposed(trees: Iterable[ast.Module]) -> dict[str, tuple[str, ...]]:
 
 
 def _layers(tree: ast.Module) -> Iterator[tuple[str, bool]]:
-    """The names of linear layers, and whether each has a bias.
+    """The names of linear layers that are attributes, and whether each has a bias.
 
-    The first layer of a list or `Sequential` has the suffix `.0`, as `to_out` of diffusers.
+    The first layer of a list or `Sequential` has the suffix `.0`, such as `to_out.0` in diffusers.
     """
     for node in ast.walk(tree):
         match node:
             case ast.Assign(targets=[ast.Attribute(value=ast.Name(id="self"), attr=name)], value=value):
-                first = _first(value)
+                first = _first_layer(value)
                 if _is_layer(value):
                     yield name, _has_bias(value)
                 elif _is_layer(first):
                     yield f"{name}.0", _has_bias(first)
 
 
-def _first(value: ast.expr) -> ast.expr | None:
-    """The first argument of a call, or the first item of the list in its place."""
+def _first_layer(value: ast.expr) -> ast.expr | None:
+    """The first argument of a call, or its first item if it is a list or tuple."""
     given = value.args[0] if isinstance(value, ast.Call) and value.args else None
     return given.elts[0] if isinstance(given, ast.List | ast.Tuple) and given.elts else given
 
@@ -62,8 +70,8 @@ def _has_bias(call: Any) -> bool:
 
 
 def as_toml(rules: Mapping[str, tuple[str, ...]]) -> Iterator[str]:
-    """The lines of the setting `sharding`, for pyproject.toml."""
+    """The lines of the table `[tool.tpulint.sharding]` in pyproject.toml."""
     yield "[tool.tpulint.sharding]"
-    for pattern, given in rules.items():
-        dimensions = ", ".join(f'"{one}"' for one in given)
-        yield f"'{pattern}' = [{dimensions}]"
+    for pattern, axes in rules.items():
+        listed = ", ".join(f'"{one}"' for one in axes)
+        yield f"'{pattern}' = [{listed}]"

@@ -1,4 +1,4 @@
-"""What the answers of an environment mean."""
+"""Conclusions from the results of probes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tpulint.doctor import Check, Examination, State, diagnose
+from tpulint.doctor import Check, ProbeResults, State, diagnose
 from tpulint.knowledge.versions import TESTED
 
 CPU = {"platform": "cpu", "kind": "cpu", "memory": 0}
@@ -35,13 +35,13 @@ def environment(
     devices: list[dict[str, Any]] | None = None,
     *,
     versions: Mapping[str, str | None] | None = None,
-    answers: dict[str, Any] | None = None,
+    results: dict[str, Any] | None = None,
     **facts: Any,
-) -> Examination:
+) -> ProbeResults:
     """A TPU host on which all is well, but for what is given."""
     installed = {**TESTED, "torchax-compat": "0.1.0", **(versions or {})}
     devices = devices or [TPU] * 8
-    return Examination(
+    return ProbeResults(
         {
             "python": "3.11.7",
             "executable": "/env/bin/python",
@@ -57,12 +57,12 @@ def environment(
             "jax": {"backend": devices[0]["platform"], "processes": 1, "devices": devices},
             "torchax": {"version": "0.1.0", "value": 4.0},
             "step": STEP,
-            **(answers or {}),
+            **(results or {}),
         },
     )
 
 
-def bad(found: Examination) -> list[Check]:
+def bad(found: ProbeResults) -> list[Check]:
     return [one for one in diagnose(found) if one.state is not State.OK]
 
 
@@ -87,7 +87,7 @@ def test_libtpu_is_only_needed_where_there_are_chips() -> None:
     without = {"libtpu": None}
     assert ["libtpu"] == [one.name for one in bad(environment(versions=without))]
     assert [] == bad(
-        environment([CPU], versions=without, chips=[], answers={"step": {**STEP, "platform": "cpu"}})
+        environment([CPU], versions=without, chips=[], results={"step": {**STEP, "platform": "cpu"}})
     )
 
 
@@ -135,7 +135,7 @@ def test_a_package_in_two_versions_or_without_its_module() -> None:
 
 
 def test_chips_that_jax_does_not_find() -> None:
-    (problem,) = bad(environment([CPU], answers={"step": {**STEP, "platform": "cpu"}}))
+    (problem,) = bad(environment([CPU], results={"step": {**STEP, "platform": "cpu"}}))
     assert "JAX finds 1 CPU; there is no" not in problem.message
     assert "JAX finds 1 CPU, but the host has TPU chips (/dev/accel0)" == problem.message
 
@@ -174,13 +174,13 @@ def test_a_tpu_without_a_compilation_cache_is_a_warning() -> None:
 
 @pytest.mark.parametrize("changed", [{"loss": 2.3}, {"norm": 0.9}, {"learns": False}])
 def test_a_step_with_other_results_than_torch_is_a_problem(changed: dict[str, Any]) -> None:
-    (problem,) = bad(environment(answers={"step": {**STEP, **changed}}))
+    (problem,) = bad(environment(results={"step": {**STEP, **changed}}))
     assert ("training step", State.PROBLEM) == (problem.name, problem.state)
     assert "but 2.083500 and 1.093500 in plain torch" in problem.message
 
 
-@pytest.mark.parametrize("question", ["torch", "torchvision", "jax", "torchax", "step"])
-def test_a_question_that_fails_is_a_problem_with_its_error(question: str) -> None:
-    found = bad(environment(answers={question: {"error": "OSError: libtorch.so is missing"}}))
+@pytest.mark.parametrize("probe", ["torch", "torchvision", "jax", "torchax", "step"])
+def test_a_question_that_fails_is_a_problem_with_its_error(probe: str) -> None:
+    found = bad(environment(results={probe: {"error": "OSError: libtorch.so is missing"}}))
     assert any("OSError: libtorch.so is missing" in one.message for one in found)
     assert all(one.state is State.PROBLEM for one in found if "OSError" in one.message)

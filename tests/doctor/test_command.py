@@ -37,23 +37,23 @@ def test_a_module_that_hides_jax_is_found(
 
 
 @pytest.mark.parametrize(
-    ("script", "said"),
+    ("script", "message"),
     [
         ("exit 3", "the process ended with status 3"),
-        ("echo Segmentation >&2; kill -SEGV $$", "the process died of signal 11: Segmentation"),
+        ("echo Segmentation >&2; kill -SEGV $$", "the process was killed by signal 11: Segmentation"),
         ("echo no JSON", "the process ended with status 0"),
         ("echo 5", "the process ended with status 0"),
         ("sleep 60", "no answer within 1 s"),
     ],
 )
 def test_an_interpreter_that_does_not_answer_is_one_line_and_exit_2(
-    script: str, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    script: str, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "python").write_text(f"#!/bin/sh\n{script}\n")
     (tmp_path / "python").chmod(0o755)
     assert 2 == run(["doctor", "--timeout", "1", "--python", str(tmp_path / "python")])
     error = capsys.readouterr().err.splitlines()[-1]
-    assert f"Error: {tmp_path / 'python'}: {said}" == error
+    assert f"Error: {tmp_path / 'python'}: {message}" == error
 
 
 def test_an_interpreter_that_is_not_there_is_one_line_and_exit_2(capsys: pytest.CaptureFixture[str]) -> None:
@@ -61,7 +61,7 @@ def test_an_interpreter_that_is_not_there_is_one_line_and_exit_2(capsys: pytest.
     assert capsys.readouterr().err.endswith("Error: /nowhere/python: No such file or directory\n")
 
 
-def test_questions_about_packages_that_are_not_installed_are_left_out(
+def test_probes_of_packages_that_are_not_installed_are_skipped(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     # Without the folder of the installed packages, as in a new environment.

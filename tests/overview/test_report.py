@@ -1,4 +1,4 @@
-"""`tpulint report` on small projects: what it says, and the pages that it writes."""
+"""`tpulint report` on small projects: the collected findings, and the pages."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 
 from tpulint.cli import run
 from tpulint.invocation import asked_for
-from tpulint.overview import Overview, collected, pages
+from tpulint.overview import Overview, collect, pages
 
 FILES = {
     "train.py": """\
@@ -94,7 +94,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def overview(project: Path) -> Overview:
-    return collected(asked_for((".",), isolated=True), [project / "results.json"], jobs=1, cache=False)
+    return collect(asked_for((".",), isolated=True), [project / "results.json"], jobs=1, cache=False)
 
 
 def test_entry_points_are_programs_that_nothing_imports(overview: Overview) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from tpulint.cli import run
 from tpulint.settings import SettingsError, load
-from tpulint.sharding_rules import proposed
+from tpulint.sharding_rules import propose_rules
 
 _LAYERS = """
 class Block(nn.Module):
@@ -32,14 +32,14 @@ def test_rules_are_proposed_for_linear_layers_with_known_names() -> None:
         r".*\.w1\.weight": ("model", ""),
         r".*\.w1\.bias": ("model",),
     }
-    assert expected == proposed([ast.parse(_LAYERS)])
+    assert expected == propose_rules([ast.parse(_LAYERS)])
 
 
 def test_proposed_rules_are_settings(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "model.py").write_text(_LAYERS, encoding="utf-8")
     assert run(["sharding", str(tmp_path)]) == 0
     (tmp_path / "pyproject.toml").write_text(capsys.readouterr().out, encoding="utf-8")
-    assert proposed([ast.parse(_LAYERS)]) == dict(load(tmp_path).sharding)
+    assert propose_rules([ast.parse(_LAYERS)]) == dict(load(tmp_path).sharding)
 
 
 @pytest.mark.parametrize(

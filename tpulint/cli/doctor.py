@@ -43,20 +43,19 @@ def doctor(interpreter: str | None, no_step: bool, timeout: float, output_format
 
     The exit code is 1 if there is a problem.
     """
-    from tpulint.doctor import diagnose, examine
-    from tpulint.doctor.examination import ExaminationError
+    from tpulint.doctor import InterpreterError, diagnose, run_probes
 
     try:
-        found = examine(interpreter or sys.executable, Path.cwd(), timeout=timeout, runs_step=not no_step)
-    except ExaminationError as error:
+        probed = run_probes(interpreter or sys.executable, Path.cwd(), timeout=timeout, runs_step=not no_step)
+    except InterpreterError as error:
         raise click.UsageError(str(error)) from error
-    checks = diagnose(found)
+    checks = diagnose(probed)
     if output_format == "json":
         import json
 
         from tpulint.doctor.checks import as_json
 
-        write(json.dumps({"python": found.facts["python"], "checks": as_json(checks)}, indent=2) + "\n")
+        write(json.dumps({"python": probed.facts["python"], "checks": as_json(checks)}, indent=2) + "\n")
     else:
         from tpulint.report.diagnosis import render
         from tpulint.report.paint import paint_for

@@ -14,7 +14,7 @@ from tpulint.finding import FileError
 _PAGE = "tpulint-report.html"
 
 
-@cli.command(short_help="Write a page about what it takes to bring a project to TPU.")
+@cli.command(short_help="Write a page about the work to bring a project to TPU.")
 @INPUT
 @click.option(
     "--evidence",
@@ -47,10 +47,10 @@ def report(
     quiet: bool,
     **choices: Any,
 ) -> int:
-    """Write a page about what it takes to bring a project to TPU.
+    """Write a page about the work to bring a project to TPU.
 
-    For each program, the page says what blocks, what is slow, what is cosmetic, what fixes do, and what is
-    left to do by hand. Nothing is fixed, and no code of the project is executed.
+    For each program, the page shows the findings by severity, which of them fixes remove, and what is left to
+    do by hand. No file of the project is changed, and no code of the project is executed.
 
     PATH is a file or a folder. Without PATH, the page is about the current folder.
     """
@@ -60,9 +60,9 @@ def report(
     note_on_target(given.settings, quiet=quiet)
     if not given:
         return finish(given.errors, CLEAN)
-    from tpulint.overview import collected
+    from tpulint.overview import collect
 
-    overview = collected(given, evidence, jobs=jobs, cache=not no_cache)
+    overview = collect(given, evidence, jobs=jobs, cache=not no_cache)
     if output_format == "json":
         import json
 

@@ -16,13 +16,13 @@ from tpulint.invocation import asked_for
 def sharding(paths: tuple[str, ...]) -> int:
     """Propose sharding rules by the names of layers, for pyproject.toml.
 
-    The rules are about linear layers that the classes of the project create, and that have names of
-    projections in an attention, or of layers in a feed-forward network. With these rules in pyproject.toml,
+    The rules are for linear layers with the names of projections in attention, such as `q_proj`, or of layers
+    in feed-forward networks, such as `up_proj`. With these rules in pyproject.toml,
     `tpulint fix` adds `torchax_compat.distributed.shard_by_name(...)` to the programs that it fixes.
 
     PATH is a file or a folder. Without PATH, the command reads the current folder.
     """
-    from tpulint.sharding_rules import as_toml, proposed
+    from tpulint.sharding_rules import as_toml, propose_rules
     from tpulint.source import Source, SourceError
 
     given = asked_for(paths)
@@ -35,9 +35,9 @@ def sharding(paths: tuple[str, ...]) -> int:
             errors.append(f"{file}: {error}")
     for text in errors:
         complain(text)
-    rules = proposed(trees)
+    rules = propose_rules(trees)
     if rules:
         write("".join(f"{line}\n" for line in as_toml(rules)))
     else:
-        complain("no linear layer has a name that tpulint knows from attentions or feed-forward networks")
+        complain("no linear layer has a known name of a layer in attention or in a feed-forward network")
     return ERROR if errors else CLEAN

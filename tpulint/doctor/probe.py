@@ -1,8 +1,8 @@
-"""The questions that are asked in the environment itself, each in a process of its own.
+"""The probes of an environment, each of which runs in a process of its own.
 
-This file runs under the interpreter of the environment, which may have no tpulint, as `python -c SOURCE NAME`
-in the folder of the program. It imports only the standard library, and what a question is about.
-The answer is one line of JSON, the last of standard output.
+`probing` runs this file with the interpreter of the environment, as `python -c SOURCE NAME`.
+tpulint need not be installed there, so this file imports only the standard library and the packages to check.
+The result is a JSON object in the last line of standard output.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ VARIABLES = re.compile(r"(?:JAX|XLA|TPU|LIBTPU|PJRT|TORCHAX_COMPAT|TORCH_TPU|CUD
 
 
 def facts() -> dict[str, object]:
-    """The interpreter, the installed packages, what modules are found under their names, and variables."""
+    """The interpreter, the packages with the files that Python imports, variables, and device files."""
     packages = {}
     for name in PACKAGES:
         found = [
@@ -61,7 +61,7 @@ def _files(pattern: str) -> list[str]:
 
 
 def torch() -> dict[str, object]:
-    """The build of torch."""
+    """The version of torch, and the CUDA version that it is built for."""
     import torch
 
     return {
@@ -72,7 +72,7 @@ def torch() -> dict[str, object]:
 
 
 def torchvision() -> dict[str, object]:
-    """Whether the compiled operators of torchvision load and run."""
+    """The boxes that the compiled operator `nms` of torchvision keeps, of two that overlap."""
     import torch
     import torchvision
 
@@ -82,7 +82,7 @@ def torchvision() -> dict[str, object]:
 
 
 def jax() -> dict[str, object]:
-    """The devices that JAX finds, and their memory."""
+    """The devices that JAX finds, with their memory in bytes."""
     import jax
 
     return {
@@ -100,7 +100,7 @@ def jax() -> dict[str, object]:
 
 
 def torchax() -> dict[str, object]:
-    """Whether the runtime accepts what is installed."""
+    """A sum on the device of torchax, after the runtime was enabled."""
     import torch
     import torchax_compat
 
@@ -110,7 +110,7 @@ def torchax() -> dict[str, object]:
 
 
 def step() -> dict[str, object]:
-    """One training step on the default device, beside the same step in plain torch."""
+    """Two training steps on the default device, and the first step in plain PyTorch to compare with."""
     import jax
     import torch
     import torchax_compat
@@ -121,17 +121,17 @@ def step() -> dict[str, object]:
     expected = torch.nn.functional.cross_entropy(model(x), y)
     expected.backward()
 
-    def norm_of_gradients() -> float:
+    def gradient_norm() -> float:
         return math.sqrt(sum(float((p.grad**2).sum()) for p in model.parameters() if p.grad is not None))
 
-    norm = norm_of_gradients()
+    norm = gradient_norm()
     torchax_compat.enable()
     model.zero_grad()
     model.to("jax")
     optimizer = torchax_compat.compile_optimizer(torch.optim.SGD(model.parameters(), lr=0.1))
 
     @torchax_compat.differentiable
-    def loss_of(model: torch.nn.Module, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    def compute_loss(model: torch.nn.Module, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
         return torch.nn.functional.cross_entropy(model(x), y)
 
     x, y = x.to("jax"), y.to("jax")
@@ -141,10 +141,10 @@ def step() -> dict[str, object]:
     for _ in range(2):
         start = time.perf_counter()
         optimizer.zero_grad()
-        loss = loss_of(model, x, y)
+        loss = compute_loss(model, x, y)
         loss.backward()
         losses.append(float(loss))
-        norms.append(norm_of_gradients())
+        norms.append(gradient_norm())
         optimizer.step()
         jax.block_until_ready(jax.live_arrays())
         seconds.append(time.perf_counter() - start)
@@ -161,14 +161,14 @@ def step() -> dict[str, object]:
     }
 
 
-QUESTIONS = {one.__name__: one for one in (facts, torch, torchvision, jax, torchax, step)}
+PROBES = {one.__name__: one for one in (facts, torch, torchvision, jax, torchax, step)}
 
 if __name__ == "__main__":
     try:
-        answer = QUESTIONS[sys.argv[1]]()
-    except BaseException as error:  # whatever the environment does is an answer
+        result = PROBES[sys.argv[1]]()
+    except BaseException as error:  # any failure of the environment is a result
         frame = traceback.extract_tb(error.__traceback__)[-1]
         text = " ".join(str(error).split()) or f"in {frame.filename}, line {frame.lineno}"
-        answer = {"error": f"{type(error).__name__}: {text}"}
-    print("\n" + json.dumps(answer), flush=True)
-    os._exit(0)  # a client of a device may wait for others when the interpreter ends
+        result = {"error": f"{type(error).__name__}: {text}"}
+    print("\n" + json.dumps(result), flush=True)
+    os._exit(0)  # a normal exit of JAX may wait for other processes of a distributed program

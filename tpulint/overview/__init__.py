@@ -1,6 +1,6 @@
-"""`tpulint report`: what it takes to bring a project to TPU, on one page."""
+"""`tpulint report`: a page about the work to bring a project to TPU."""
 
-from tpulint.overview.collect import collected
+from tpulint.overview.collection import collect
 from tpulint.overview.content import Overview
 
-__all__ = ["Overview", "collected"]
+__all__ = ["Overview", "collect"]

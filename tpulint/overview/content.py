@@ -1,4 +1,4 @@
-"""What the report says, as plain values; docs/report.md describes them as JSON."""
+"""The contents of the report as plain values; docs/report.md describes their JSON."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ SCHEMA_VERSION = 1
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """How many findings there are of each severity."""
+    """The number of findings of each severity."""
 
     blocks: int = 0
     slow: int = 0
@@ -21,23 +21,28 @@ class Counts:
 
     @property
     def total(self) -> int:
-        """All findings."""
+        """The number of all findings."""
         return self.blocks + self.slow + self.cosmetic
 
 
-def counted(findings: Iterable[Finding]) -> Counts:
-    """The findings by severity."""
+def count_by_severity(findings: Iterable[Finding]) -> Counts:
+    """The number of findings of each severity."""
     severities = [one.severity for one in findings]
     return Counts(*(severities.count(severity) for severity in Severity))
 
 
 @dataclass(frozen=True, slots=True)
-class ByHand:
-    """Findings of a rule that are left after all fixes.
+class RemainingFindings:
+    """The findings of a rule that are left after all fixes.
 
     Args:
-        places: `path:line` of each, relative to the project.
-        message: the message of the first.
+        code: the code of the rule.
+        name: the name of the rule.
+        severity: `blocks`, `slow` or `cosmetic`.
+        effort: `minutes`, `hours` or `days` for each finding.
+        message: the message of the first finding.
+        places: the location of each finding, `path:line` relative to the project.
+        url: the documentation of the rule.
     """
 
     code: str
@@ -51,7 +56,7 @@ class ByHand:
 
 @dataclass(frozen=True, slots=True)
 class Package:
-    """A package that needs an NVIDIA GPU: what takes its place, and the files that import it."""
+    """A package that needs an NVIDIA GPU, its replacement, and the files that import it."""
 
     name: str
     instead: str
@@ -64,20 +69,20 @@ class EntryPoint:
 
     Args:
         path: its file, relative to the project.
-        files: how many files belong to it.
+        files: the number of these files.
         findings: the findings in these files.
-        fixable: how many of them `fix --unsafe-fixes` removes.
-        by_hand: what is left then.
+        fixable: the number of findings that `fix --unsafe-fixes` removes.
+        by_hand: the findings that are left then.
         packages: the packages for NVIDIA GPUs that its files import.
-        chips: `all chips of the host`, or `one chip`: what the fixed program uses.
-        is_migrated: whether it enters the torchax environment already.
+        chips: the chips that the fixed program uses: `all chips of the host` or `one chip`.
+        is_migrated: whether the program already enters the torchax environment.
     """
 
     path: str
     files: int
     findings: Counts
     fixable: int
-    by_hand: tuple[ByHand, ...]
+    by_hand: tuple[RemainingFindings, ...]
     packages: tuple[str, ...]
     chips: str
     is_migrated: bool
@@ -85,7 +90,7 @@ class EntryPoint:
 
 @dataclass(frozen=True, slots=True)
 class ModuleRow:
-    """A file with findings; `left` are those that fixes do not remove."""
+    """A file with findings; `left` is the number that fixes do not remove."""
 
     path: str
     findings: Counts
@@ -98,14 +103,17 @@ class Overview:
 
     Args:
         project: the name of the folder.
-        version: that of tpulint.
-        files: how many files were analyzed.
-        findings: all findings.
-        fixed: for each rule whose fixes apply: its code, its name, and how often.
-        by_hand: what is left then.
+        version: the version of tpulint.
+        files: the number of files that were analyzed.
+        findings: the number of findings.
+        entry_points: the programs.
+        modules: the files with findings.
+        fixed: for each rule whose fixes apply: its code, its name, and the number of fixes.
+        by_hand: the findings that are left after these fixes.
+        packages: the packages for NVIDIA GPUs that the project imports.
         unanalyzed: the files that were not analyzed, each with the reason.
-        evidence: results of `tpulint verify --output-format json`: its verifications.
-        device: what executed these.
+        evidence: the verifications in results of `tpulint verify --output-format json`.
+        device: the devices that executed them.
     """
 
     project: str
@@ -115,7 +123,7 @@ class Overview:
     entry_points: tuple[EntryPoint, ...]
     modules: tuple[ModuleRow, ...]
     fixed: tuple[tuple[str, str, int], ...]
-    by_hand: tuple[ByHand, ...]
+    by_hand: tuple[RemainingFindings, ...]
     packages: tuple[Package, ...]
     unanalyzed: tuple[tuple[str, str], ...] = ()
     evidence: tuple[dict[str, Any], ...] = field(default_factory=tuple)
@@ -123,17 +131,17 @@ class Overview:
 
     @property
     def effort(self) -> dict[str, int]:
-        """How many findings are left for each effort."""
+        """The number of findings that are left, by effort."""
         return {
             effort: sum(len(one.places) for one in self.by_hand if one.effort == effort) for effort in Effort
         }
 
     @property
     def fixable(self) -> int:
-        """How many fixes apply."""
+        """The number of fixes."""
         return sum(count for _, _, count in self.fixed)
 
 
 def as_json(overview: Overview) -> dict[str, Any]:
-    """The report in the documented form."""
+    """The report as JSON values; see docs/report.md."""
     return {"schema_version": SCHEMA_VERSION, **asdict(overview)}

@@ -9,23 +9,23 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
+from tpulint.overview.charts import MOST_FILES, findings_chart, memory_bars
 from tpulint.overview.content import Overview
-from tpulint.overview.pictures import SHOWN, by_module, memory_bars
 
 
 def html(overview: Overview) -> str:
-    """One HTML page, which loads nothing else."""
+    """The report as an HTML page without external resources."""
     pages = _environment(escaping=True)
     rows = pages.get_template("by_hand.html.j2")
 
     def evidence_of(path: str) -> list[dict[str, Any]]:
-        """The results about a program: a target is its path, with what follows it."""
+        """The results about a program."""
         return [one for one in overview.evidence if is_about(str(one["target"]), path)]
 
     return pages.get_template("report.html.j2").render(
         o=overview,
-        shown=SHOWN,
-        picture=by_module(overview.modules),
+        most_files=MOST_FILES,
+        chart=findings_chart(overview.modules),
         memory=memory_bars(overview.evidence),
         hand=lambda by_hand: Markup(rows.render(rows=by_hand)),
         evidence_of=evidence_of,
@@ -33,13 +33,13 @@ def html(overview: Overview) -> str:
 
 
 def markdown(overview: Overview) -> str:
-    """The same as Markdown, without the pictures."""
+    """The report as Markdown, without charts."""
     template = _environment(escaping=False).get_template("report.md.j2")
     return template.render(o=overview, memory=memory_bars(overview.evidence))
 
 
 def is_about(target: str, path: str) -> bool:
-    """Whether a target of `tpulint verify` is a program, or a module or function of its file."""
+    """Whether a target of `tpulint verify` is the program of a path, or a module or function in it."""
     file, is_module, _ = target.partition(".py:")
     named = f"{file}.py" if is_module else next(iter(shlex.split(target)), "")
     return posixpath.normpath(named) == path
@@ -60,7 +60,7 @@ def _environment(*, escaping: bool) -> Environment:
 
 
 def _code(text: str) -> Markup:
-    """A message with what stands in backticks as code."""
+    """A message as HTML, with the parts in backticks as code."""
     parts = text.split("`")
     if len(parts) % 2 == 0:
         return Markup(escape(text))
@@ -69,7 +69,7 @@ def _code(text: str) -> Markup:
 
 
 def _cell(text: str) -> str:
-    """A text for a cell of a Markdown table, without HTML but in what stands in backticks."""
+    """A text as a cell of a Markdown table; HTML is escaped, except in backticks."""
     parts = " ".join(str(text).replace("|", "\\|").splitlines()).split("`")
     if len(parts) % 2 == 0:
         return "`".join(parts).replace("<", "&lt;")

@@ -1,4 +1,4 @@
-"""The pictures of the report, as SVG: readable without color, by their patterns and numbers."""
+"""The charts of the report, as SVG: readable without color, by their patterns and numbers."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from markupsafe import Markup
 
 from tpulint.overview.content import ModuleRow
 
-#: How many files the picture shows.
-SHOWN = 25
+#: How many files the chart of findings shows.
+MOST_FILES = 25
 _WIDTH, _NAMES, _ROW = 900, 330, 24
 _LONGEST = 46
 _GIB = 2**30
 
 
-def by_module(rows: Sequence[ModuleRow]) -> Markup:
-    """A bar for each file, as long as the number of its findings, divided by severity."""
-    rows = rows[:SHOWN]
+def findings_chart(rows: Sequence[ModuleRow]) -> Markup:
+    """A stacked bar for each file: the number of its findings, by severity."""
+    rows = rows[:MOST_FILES]
     most = max((row.findings.total for row in rows), default=1)
     scale = (_WIDTH - _NAMES - 60) / most
     parts = []
@@ -46,7 +46,7 @@ def by_module(rows: Sequence[ModuleRow]) -> Markup:
 
 @dataclass(frozen=True, slots=True)
 class MemoryBar:
-    """The memory of a chip that a target needs: as words, and as a bar against the memory that it has."""
+    """The memory of a chip that a target needs, in words, and as a bar with the memory of the chip."""
 
     title: str
     words: str

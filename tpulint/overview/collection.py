@@ -1,4 +1,4 @@
-"""Collects what the report says: findings, what fixes would do, and how the files belong together."""
+"""Collects the findings of a project, the fixes, the programs and their files."""
 
 from __future__ import annotations
 
@@ -19,7 +19,14 @@ from tpulint.invocation import Given, UsageError
 from tpulint.knowledge.gpu_kernels import PACKAGES
 from tpulint.model.project.import_graph import is_program
 from tpulint.model.project.project import ProjectFacts
-from tpulint.overview.content import ByHand, EntryPoint, ModuleRow, Overview, Package, counted
+from tpulint.overview.content import (
+    EntryPoint,
+    ModuleRow,
+    Overview,
+    Package,
+    RemainingFindings,
+    count_by_severity,
+)
 from tpulint.registry import rules
 from tpulint.settings import Settings
 
@@ -27,16 +34,16 @@ _SHOWN = ("target", "state", "reason", "compared")
 """The keys of each result of `tpulint verify` that the page shows."""
 
 
-def collected(
+def collect(
     given: Given, evidence: Sequence[Path] = (), *, jobs: int | None = None, cache: bool = True
 ) -> Overview:
-    """The report about files; nothing is written, and no code of the project is executed.
+    """The report about files; no file is written, and no code of the project is executed.
 
     Args:
         given: the files and settings.
         evidence: files with results of `tpulint verify --output-format json`.
         jobs: worker processes, by default one for each processor.
-        cache: whether results are kept in, and taken from, the cache folder.
+        cache: whether to use the cache folder.
 
     Raises:
         UsageError: a file with results cannot be read.
@@ -48,21 +55,21 @@ def collected(
     analysis = analyse_units(units, settings, jobs=jobs, cache=store)
     fixed = fix_units(units, settings, jobs=jobs, cache=store, unsafe=True, named=frozenset(units))
     contents, unread = contents_of(given.project_files)
-    around = project_files.analyse(contents, settings)
-    around_fixed = project_files.fix(contents, settings, unsafe=True)
-    findings = sorted([*analysis.findings, *around.findings], key=lambda one: one.sort_key)
-    remaining = [*fixed.remaining, *around_fixed.findings]
+    project_analysis = project_files.analyse(contents, settings)
+    project_fixed = project_files.fix(contents, settings, unsafe=True)
+    findings = sorted([*analysis.findings, *project_analysis.findings], key=lambda one: one.sort_key)
+    remaining = [*fixed.remaining, *project_fixed.findings]
     project = linked(units, settings, jobs=jobs, cache=store)
-    shown = _Names(given, settings)
+    shown = _DisplayPaths(given, settings)
     applied = Counter[str]()
-    for counts in (*fixed.applied.values(), *around_fixed.applied.values()):
+    for counts in (*fixed.applied.values(), *project_fixed.applied.values()):
         applied.update(counts)
     names = {rule.code: rule.name for rule in rules()}
     return Overview(
         project=shown.root.name,
         version=__version__,
         files=len(units) + len(contents),
-        findings=counted(findings),
+        findings=count_by_severity(findings),
         entry_points=tuple(_entry_points(project, findings, remaining, shown)),
         modules=tuple(_modules(findings, remaining, shown)),
         fixed=tuple((code, names.get(code, ""), count) for code, count in applied.most_common()),
@@ -70,15 +77,17 @@ def collected(
         packages=tuple(_packages(project, project.modules, shown)),
         unanalyzed=tuple(
             (shown(error.path), error.message)
-            for error in sorted([*errors, *analysis.errors, *unread, *around.errors], key=lambda e: e.path)
+            for error in sorted(
+                [*errors, *analysis.errors, *unread, *project_analysis.errors], key=lambda e: e.path
+            )
         ),
         evidence=verifications,
         device=device,
     )
 
 
-class _Names:
-    """Paths as the report has them: relative to the folder that all files lie in."""
+class _DisplayPaths:
+    """Shortens paths for the report: relative to the folder that is analyzed."""
 
     def __init__(self, given: Given, settings: Settings) -> None:
         folders = [Path(path) for path in given.named]
@@ -93,9 +102,9 @@ class _Names:
 
 
 def _entry_points(
-    project: ProjectFacts, findings: Sequence[Finding], remaining: Sequence[Finding], shown: _Names
+    project: ProjectFacts, findings: Sequence[Finding], remaining: Sequence[Finding], shown: _DisplayPaths
 ) -> Iterable[EntryPoint]:
-    """The programs that no other module imports, those with the most to do first."""
+    """The programs that no other module imports, sorted by their number of findings."""
     imported = {name for imports in project.imports.values() for name in imports}
     programs = [name for name, facts in project.modules.items() if is_program(facts)]
     entries = [name for name in programs if name not in imported] or programs
@@ -112,7 +121,7 @@ def _entry_points(
             EntryPoint(
                 path=shown(project.modules[name].path),
                 files=len(members),
-                findings=counted(own),
+                findings=count_by_severity(own),
                 fixable=max(len(own) - len(left), 0),
                 by_hand=tuple(_by_hand(left, shown)),
                 packages=tuple(one.name for one in packages),
@@ -123,18 +132,20 @@ def _entry_points(
     return sorted(found, key=lambda one: (-one.findings.blocks, -one.findings.total, one.path))
 
 
-def _modules(findings: Sequence[Finding], remaining: Sequence[Finding], shown: _Names) -> Iterable[ModuleRow]:
-    """The files with findings, those with the most that block first."""
+def _modules(
+    findings: Sequence[Finding], remaining: Sequence[Finding], shown: _DisplayPaths
+) -> Iterable[ModuleRow]:
+    """The files with findings, sorted by the number of findings that block."""
     by_path: dict[str, list[Finding]] = {}
     for one in findings:
         by_path.setdefault(one.path, []).append(one)
     left = Counter(one.path for one in remaining)
-    rows = [ModuleRow(shown(path), counted(own), left[path]) for path, own in by_path.items()]
+    rows = [ModuleRow(shown(path), count_by_severity(own), left[path]) for path, own in by_path.items()]
     return sorted(rows, key=lambda row: (-row.findings.blocks, -row.findings.total, row.path))
 
 
-def _by_hand(remaining: Sequence[Finding], shown: _Names) -> Iterable[ByHand]:
-    """What is left, by rule: the most severe, and then the most laborious, first."""
+def _by_hand(remaining: Sequence[Finding], shown: _DisplayPaths) -> Iterable[RemainingFindings]:
+    """The remaining findings by rule, sorted by severity and then by effort."""
     known = {rule.code: rule for rule in rules()}
     by_rule: dict[str, list[Finding]] = {}
     for one in remaining:
@@ -143,9 +154,11 @@ def _by_hand(remaining: Sequence[Finding], shown: _Names) -> Iterable[ByHand]:
     for code, own in by_rule.items():
         first = min(own, key=lambda one: (one.severity.rank, one.sort_key))
         effort = known[code].effort.value if code in known else "hours"
-        places = tuple(f"{shown(one.path)}:{one.location.row}" for one in own)
+        locations = tuple(f"{shown(one.path)}:{one.location.row}" for one in own)
         found.append(
-            ByHand(code, first.name, first.severity.value, effort, first.message, places, first.url or "")
+            RemainingFindings(
+                code, first.name, first.severity.value, effort, first.message, locations, first.url or ""
+            )
         )
     severities, efforts = ["blocks", "slow", "cosmetic"], ["days", "hours", "minutes"]
     return sorted(
@@ -153,8 +166,8 @@ def _by_hand(remaining: Sequence[Finding], shown: _Names) -> Iterable[ByHand]:
     )
 
 
-def _packages(project: ProjectFacts, names: Iterable[str], shown: _Names) -> list[Package]:
-    """The packages for NVIDIA GPUs that modules import."""
+def _packages(project: ProjectFacts, names: Iterable[str], shown: _DisplayPaths) -> list[Package]:
+    """The packages for NVIDIA GPUs that modules import, with the files that import them."""
     importing: dict[str, set[str]] = {}
     for name in names:
         facts = project.modules[name]
@@ -166,7 +179,7 @@ def _packages(project: ProjectFacts, names: Iterable[str], shown: _Names) -> lis
 
 
 def _evidence(paths: Sequence[Path]) -> tuple[tuple[dict[str, Any], ...], str]:
-    """The verifications of files with results, and what executed them."""
+    """The verifications in files with results, and the devices that executed them."""
     found: list[dict[str, Any]] = []
     devices: list[str] = []
     for path in paths:

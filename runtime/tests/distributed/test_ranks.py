@@ -186,6 +186,7 @@ def _of_code(code: str, devices: int, variables: dict[str, str]) -> subprocess.P
     return subprocess.Popen(
         [sys.executable, "-W", "ignore", "-c", code],
         env={**os.environ, **plain, "XLA_FLAGS": flags, **variables},
+        stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
     )
@@ -210,20 +211,22 @@ distributed.barrier()
 
 
 _ONE_PROGRAM = """
-import torch, torchax_compat
+import os, torch, torchax_compat
 from torch import nn
 torchax_compat.enable()
 torchax_compat.distributed.one_rank_per_device()
+from torchax_compat import ranks
 from torchax_compat.autograd import deferred_step
 from torchax_compat.ranks.local_tensor import LocalTensor
 torch.distributed.init_process_group("nccl")
-recorded = []
+whole_steps = []
 run = deferred_step.DeferredStep.run
 def noted(self, update):
-    done = run(self, update)
-    recorded.append(update is not None and done)
-    return done
+    is_done = run(self, update)
+    whole_steps[-1] |= is_done and update is not None
+    return is_done
 deferred_step.DeferredStep.run = noted
+only_here = os.environ.get("READS") if ranks.process() == 0 else None
 
 @torchax_compat.differentiable
 def compute_loss(net, x):
@@ -237,29 +240,48 @@ def trained(is_recorded):
     optimizer = torchax_compat.compile_optimizer(torch.optim.AdamW(net.parameters(), lr=0.05))
     losses = []
     for step in range(12):
+        whole_steps.append(False)
+        is_read = only_here if step == 8 else None
         optimizer.zero_grad()
         for part in range(2):
-            x = LocalTensor(parts=[torch.randn(8, 6) for _ in range(4)]).to("jax")
+            parts = [torch.randn(8, 6) for _ in range(4)]
+            if is_read == "shorter batch":
+                parts = [one[:4] for one in parts]
+            x = LocalTensor(parts=[parts[rank] for rank in ranks.own()]).to("jax")
             loss = compute_loss(net, x)
+            if is_read == "loss before":
+                loss.item()
             loss.backward()
+            if is_read == "loss":
+                loss.item()
+        if is_read == "gradient":
+            net.module[0].weight.grad.sum().item()
         norm = nn.utils.clip_grad_norm_(net.parameters(), 0.5)
         optimizer.step()
-        losses += [*loss.item().locals, norm.item()]
+        losses += [*getattr(loss.item(), "locals", [loss.item()]), norm.item()]
     return losses, [p.detach().cpu() for p in net.state_dict().values()]
 
 apart, together = trained(False), trained(True)
-assert recorded[-8:].count(True) == 4, recorded
 torch.testing.assert_close(apart, together, rtol=2e-4, atol=2e-5)
+if ranks.process() == 0:
+    print("whole steps:", whole_steps[-4:].count(True))
 """
 
 
-def test_step_of_all_ranks_is_one_program_with_the_same_results() -> None:
-    process = _of_code(_ONE_PROGRAM, 4, {})
-    assert _errors(process) == ""
-    assert process.returncode == 0
+def _whole_steps(devices: int, processes: int, **variables: str) -> int:
+    """How many of the last four steps were one program."""
+    groups = _group(processes) if processes > 1 else [{}]
+    started = [_of_code(_ONE_PROGRAM, devices, {**one, **variables}) for one in groups]
+    ended = [process.communicate(timeout=300) for process in started]
+    assert [0] * processes == [process.returncode for process in started], ended
+    return int(ended[0][0].rpartition("whole steps: ")[2])
 
 
-def _errors(process: subprocess.Popen[str]) -> str:
-    """What a process wrote to stderr, without the lines of the runtime."""
-    lines = process.communicate(timeout=300)[1].splitlines()
-    return "\n".join(line for line in lines if not line.startswith("torchax_compat: "))
+@pytest.mark.parametrize(("devices", "processes"), [(4, 1), (2, 2), (1, 2)])
+def test_step_of_all_ranks_is_one_program_with_the_same_results(devices: int, processes: int) -> None:
+    assert _whole_steps(devices, processes) == 4
+
+
+@pytest.mark.parametrize("reads", ["loss before", "loss", "gradient", "shorter batch"])
+def test_processes_compute_a_step_apart_if_one_of_them_does(reads: str) -> None:
+    assert _whole_steps(2, 2, READS=reads) == 3

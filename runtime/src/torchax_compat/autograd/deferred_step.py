@@ -12,8 +12,8 @@ from __future__ import annotations
 import functools
 import itertools
 import threading
-from collections.abc import Sequence
-from typing import Any, Protocol
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar, Protocol
 
 import jax
 import torch
@@ -28,7 +28,7 @@ from ..adapters.torch_internals import (
     run_backward,
     tensor_hooks,
 )
-from ..jit import compiler_settings, host_random, trace
+from ..jit import host_random, trace
 from ..patches.declarations import TORCH, patch
 from ..tensor import array_groups, arrays, deferral
 from . import step_program
@@ -70,6 +70,8 @@ class Plan:
 
     #: Whether calls are recorded at all: not once a hook was put on nodes of PyTorch's graph.
     is_possible = True
+    #: What the processes combine in a backward pass of a plan; None if it cannot be recorded.
+    sharing: ClassVar[Callable[[Plan], step_program.Sharing | None]] = lambda _plan: step_program.Alone()
 
     def __init__(self, version: Any) -> None:
         self.version = version
@@ -214,13 +216,16 @@ class DeferredStep:
         learned = self.plan.learned
         if not self.plan.is_unobserved(learned) or _have_hooks((tensor,)):
             return False
+        sharing = Plan.sharing(self.plan)
+        if sharing is None:
+            return False
         if deferral.gradients:
             known = [deferral.gradients.get(id(one)) for one in learned]
             if any(known):
                 if not all(known):
                     return False
                 self._before = [one[1].jax() for one in known if one is not None]
-        self._seed, self._share = seed, share
+        self._seed, self._share, self._sharing = seed, share, sharing
         self.plan.renew_gradients()
         self.gradients, self._shown = self.plan.gradients, self.plan.shown
         self.gradients.forget()
@@ -291,7 +296,8 @@ class DeferredStep:
     def run(self, update: Update | None) -> bool:
         """Compute the forward and backward pass, and what an optimizer does with the gradients.
 
-        Returns whether it did; what cannot be compiled as one program is computed without the optimizer.
+        Returns whether it did; what cannot be compiled as one program is computed without the optimizer, and
+        so is what other processes compute apart.
         """
         self._end()
         self.plan.misses = 0
@@ -301,12 +307,14 @@ class DeferredStep:
             places, numbers = self.plan.update_of(update.parameters, update.key)
         clips = self._clips()
         seed = (self._seed, self._share)
-        key = (seed, self._before is not None, clips, update and update.key)
+        key = (seed, self._before is not None, clips, self._sharing.key, update and update.key)
         is_new = key not in self.plan.programs
         if is_new:
             compute = update and update.compute
-            program = step_program.Program(self.version, seed, clips, (places, numbers), compute)
-            self.plan.programs[key] = compiler_settings.Jitted(program, few_calls=0, donate_argnums=(0,))
+            program = step_program.Program(
+                self.version, seed, clips, self._sharing, (places, numbers), compute
+            )
+            self.plan.programs[key] = self._sharing.compiled(program)
         learned = self._learned
         changed = [learned[i] for i in places]
         for i in places:
@@ -316,11 +324,16 @@ class DeferredStep:
             with EnableTorchFunction():
                 found = self._computed(self.plan.programs[key], changed, state, update)
         except Exception as error:
-            if not is_new or not isinstance(error, _NOT_TRACEABLE):
+            refusal = error if isinstance(error, step_program.NotAgreedError) else None
+            if refusal is None and (not is_new or not isinstance(error, _NOT_TRACEABLE)):
                 raise
             for i, value in zip(places, changed, strict=True):
                 learned[i] = value
-            self._run_apart()
+            if refusal is not None and refusal.may_share_passes:
+                self.run(None)
+            else:
+                self.plan.misses = MOST_MISSES if refusal is None else 0
+                self._run_apart()
             return False
         floats, rest, written, random, gradients, norms, values, state = found
         self._leave(floats, rest, written, random)
@@ -341,9 +354,8 @@ class DeferredStep:
         )
 
     def _run_apart(self) -> None:
-        """Compute both passes one by one, and record no more calls."""
+        """Compute both passes one by one."""
         version = self.version
-        self.plan.misses = MOST_MISSES
         self._compute_forward()
         kinds = self.kinds
         share = self._share
@@ -353,6 +365,7 @@ class DeferredStep:
         gradients = version.backward(self.pullback, seeds, kinds, version.reached)
         self.pullback = None
         gradients = step_program.accumulated(gradients, self._before)
+        gradients = self._sharing.combined_apart(gradients, self._buffers)
         self._leave_gradients(gradients, step_program.clipped(gradients, self._clips(), self._bounds())[1])
 
     def _clips(self) -> Any:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, Protocol
 
 import jax
 
-from ..tensor import gradient_clipping
+from ..jit import compiler_settings
+from ..tensor import array_groups, gradient_clipping
 from . import vjp_functions
 
 
@@ -14,11 +16,56 @@ class NotPlainError(TypeError):
     """The function reads numbers or changes attributes, which have to be taken over after the call."""
 
 
+class NotAgreedError(Exception):
+    """Other processes compute something else next."""
+
+    def __init__(self, *, may_share_passes: bool) -> None:
+        super().__init__("other processes compute something else next")
+        #: Whether all processes compute a backward pass next, with other updates.
+        self.may_share_passes = may_share_passes
+
+
+class Sharing(Protocol):
+    """What the processes of a program combine in a step."""
+
+    #: Identifies what is combined.
+    key: Any
+
+    def combined(self, gradients: list[Any], buffers: list[Any]) -> tuple[list[Any], list[Any]]:
+        """Gradients and buffers within the program of a step."""
+
+    def combined_apart(self, gradients: list[Any], buffers: array_groups.ArrayGroup) -> list[Any]:
+        """Gradients after passes that were computed one by one; buffers are replaced."""
+
+    def compiled(self, program: Program) -> Callable[..., Any]:
+        """A compiled program, which raises `NotAgreedError` before it computes anything."""
+
+
+class Alone:
+    """A step of one process, or without gradients that the processes combine."""
+
+    key = None
+
+    def combined(self, gradients: list[Any], buffers: list[Any]) -> tuple[list[Any], list[Any]]:
+        """Gradients and buffers as they are."""
+        return gradients, buffers
+
+    def combined_apart(self, gradients: list[Any], buffers: array_groups.ArrayGroup) -> list[Any]:  # noqa: ARG002
+        """Gradients as they are."""
+        return gradients
+
+    def compiled(self, program: Program) -> Callable[..., Any]:
+        """The program, compiled by JAX."""
+        return compiler_settings.Jitted(program, few_calls=0, donate_argnums=(0,))
+
+
 class Program:
     """Both passes and an update, as a function of arrays for JAX to compile."""
 
-    def __init__(self, version: Any, seed: Any, clips: Any, places: Any, compute: Any) -> None:
-        self._version, self._seed, self._clips = version, seed, clips
+    def __init__(
+        self, version: Any, seed: Any, clips: Any, sharing: Sharing, places: Any, compute: Any
+    ) -> None:
+        self._version, self._seed, self._clips, self._sharing = version, seed, clips, sharing
         self._places, self._compute = places, compute
 
     def __call__(self, owned: Any, others: Any) -> Any:
@@ -38,7 +85,7 @@ class Program:
         number, share = self._seed
         seeds = [jax.numpy.full_like(one, share) if i == number else None for i, one in enumerate(floats)]
         gradients = vjp_functions.pull_back(pullback, seeds, floats, version.reached)
-        gradients = accumulated(gradients, before)
+        gradients, written = self._sharing.combined(accumulated(gradients, before), written)
         chosen, norms = clipped(gradients, self._clips, most)
         if self._compute is not None:
             taken = [chosen[i] for i in taken_from]

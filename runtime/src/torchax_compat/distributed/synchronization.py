@@ -11,16 +11,15 @@ from __future__ import annotations
 
 import functools
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 from torchax.tensor import Tensor
 
 from .. import ranks
-from ..autograd.deferred_step import Plan
 from ..patches import application
-from ..ranks import between_processes
+from ..ranks import agreements, between_processes
 from ..tensor import arrays
 
 _modules: weakref.WeakKeyDictionary[torch.nn.Module, _Kept] = weakref.WeakKeyDictionary()
@@ -81,29 +80,66 @@ def _array(tensor: torch.Tensor | None) -> Any:
     return arrays.array_of(tensor) if isinstance(tensor, Tensor) else None
 
 
+def _modules_of(learned: Sequence[torch.Tensor]) -> list[torch.nn.Module]:
+    """The modules that are kept the same, and that have some of the parameters."""
+    ids = set(map(id, learned))
+    return [module for module in _modules if any(id(one) in ids for one in module.parameters())]
+
+
+def _are_averaged(module: torch.nn.Module) -> bool:
+    """Whether gradients are averaged now, not in a later backward pass."""
+    return bool(getattr(module, "require_backward_grad_sync", True))
+
+
+def _sent(modules: Sequence[torch.nn.Module]) -> list[torch.Tensor]:
+    """The buffers that become those of process 0 after a backward pass."""
+    senders = [module for module in modules if _modules[module].sends_buffers and _are_averaged(module)]
+    return [one for module in senders for one in module.buffers() if isinstance(one, Tensor)]
+
+
+def _in_order(modules: Sequence[torch.nn.Module], chosen: set[int]) -> list[torch.Tensor]:
+    """The parameters with some `id`s in the order of their modules, which is the same on all processes."""
+    found = {id(one): one for module in modules for one in module.parameters()}
+    return [one for number, one in found.items() if number in chosen]
+
+
+def combined(learned: Sequence[torch.Tensor]) -> tuple[list[torch.Tensor], list[torch.Tensor]] | None:
+    """The parameters whose gradients are averaged after a backward pass, and the buffers that are sent.
+
+    None if other parameters learn than those of modules that are kept the same, or if what is averaged
+    depends on what other processes have computed.
+    """
+    modules = _modules_of(learned)
+    if any(_modules[module].may_be_unused for module in modules):
+        return None
+    ids = set(map(id, learned))
+    if len(_in_order(modules, ids)) != len(ids):
+        return None
+    later = {id(one) for module in modules if not _are_averaged(module) for one in module.parameters()}
+    return _in_order(modules, ids - later), _sent(modules)
+
+
 def _average(learned: list[torch.nn.Parameter]) -> None:
     """Average the gradients of parameters over the processes, unless a module does so later."""
     reached = {id(one): one for one in learned}
-    modules = [module for module in _modules if any(id(one) in reached for one in module.parameters())]
+    modules = _modules_of(learned)
     for module in modules:
         own = list(module.parameters())
-        if not getattr(module, "require_backward_grad_sync", True):
+        if not _are_averaged(module):
             for one in own:
                 reached.pop(id(one), None)
         elif _modules[module].may_be_unused:
             reached |= {id(one): one for one in _used(own)}
-    gradients = [one.grad for one in reached.values() if isinstance(one.grad, Tensor)]
+    first = {id(one): one for one in _in_order(modules, set(reached))}
+    gradients = [one.grad for one in {**first, **reached}.values() if isinstance(one.grad, Tensor)]
     gradients = [one for one in gradients if not between_processes.is_shared(_array(one))]
+    sent = _sent(modules)
+    if gradients or sent:
+        agreements.outcome(None)
     values = between_processes.averaged(list(map(_array, gradients)))
     for gradient, value in zip(gradients, values, strict=True):
         arrays.put(gradient, value)
-    sent = [
-        one
-        for module in modules
-        if _modules[module].sends_buffers and module.require_backward_grad_sync
-        for one in module.buffers()
-    ]
-    _take_from_first([one for one in sent if isinstance(one, Tensor)])
+    _take_from_first(sent)
 
 
 def _used(parameters: list[torch.nn.Parameter]) -> list[torch.nn.Parameter]:
@@ -137,8 +173,6 @@ def _start() -> Callable[[], None]:
         return lambda: None
     owner, name = application.owner_of("torch.autograd:_engine_run_backward")
     undone = application.replace([(owner, name, _averaging(getattr(owner, name)))])
-    # A recorded step has no gradients between its backward pass and its optimizer.
-    undone += application.replace([(Plan, "is_possible", False)])
 
     def end() -> None:
         application.restore(undone)

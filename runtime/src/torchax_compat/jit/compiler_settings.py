@@ -122,6 +122,11 @@ class Jitted:
         """Whether the next call is one of the program that XLA optimizes."""
         return self._used is self._optimized
 
+    def text(self, *args: Any) -> str:
+        """The program for some arguments, before XLA compiles it."""
+        text: str = self._used.lower(*args).as_text()
+        return text
+
     def __call__(self, *args: Any) -> Any:
         """Call the compiled function."""
         if self._used is not self._compiled:

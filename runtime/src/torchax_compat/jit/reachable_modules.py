@@ -67,7 +67,8 @@ def modules_and_tensors(
                     read.name(names_, name)
                     visit(names_.get(name), 0)
                 held = vars(value)
-                for name in held.keys() - INTERNAL:
+                # In the same order in all processes, unlike the difference of two sets.
+                for name in [name for name in held if name not in INTERNAL]:
                     visit(held[name], 0)
         elif isinstance(value, types.MethodType):
             visit(value.__func__, depth)
@@ -185,7 +186,7 @@ def _named_by(cls: Any) -> Any:
 def modules_used_by(module: torch.nn.Module) -> Any:
     """The modules that a module uses but does not hold: globals, and variables of closures that it holds."""
     held = list(module.modules())
-    named = [names.get(name) for cls in set(map(type, held)) for names, name in _named_by(cls)]
+    named = [names.get(name) for cls in dict.fromkeys(map(type, held)) for names, name in _named_by(cls)]
     named += [one for part in held for one in vars(part).values() if isinstance(one, types.FunctionType)]
     if not named:
         return []

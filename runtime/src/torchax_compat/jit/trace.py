@@ -333,6 +333,8 @@ def modes() -> Any:
 
 def _of_files(function: Callable[..., Any], modules: Sequence[torch.nn.Module]) -> Any:
     """The global values of the program's files that define a function, and the classes of modules."""
-    names = {getattr(function, "__module__", None), *(type(module).__module__ for module in modules)}
+    names = dict.fromkeys(
+        (getattr(function, "__module__", None), *(type(module).__module__ for module in modules))
+    )
     files = [sys.modules.get(name) for name in names if name and not name.startswith("torch.")]
     return [value for file in files if file is not None for value in list(vars(file).values())]

@@ -21,14 +21,15 @@ import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from .. import ranks
-from ..tensor import sharding
+from ..adapters.jax_internals import array_of_parts
+from ..tensor import deferral, sharding
 
 #: The name of the dimension of the mesh that has the processes.
 _AXIS = "processes"
 
 
 @functools.cache
-def _mesh() -> Any:
+def mesh() -> Any:
     """The devices of all processes, with those of each process as in its own mesh."""
     rows: list[list[Any]] = [[] for _ in range(jax.process_count())]
     for device in jax.devices():
@@ -110,6 +111,7 @@ def wait() -> None:
 def _combined(operation: str, values: Sequence[Any], source: int = 0) -> list[Any]:
     if not values:
         return []
+    deferral.settle()  # all processes compute what is recorded at the same time
     placed = [_on_own_devices(value) for value in values]
     specs = tuple(value.sharding.spec for value in placed)
     program = _program(operation, source, specs)
@@ -126,8 +128,7 @@ def _on_own_devices(value: Any) -> Any:
 
 def _joined(value: Any, to: Any) -> Any:
     """An array with the parts that another one has on the devices of this process."""
-    parts = [part.data for part in value.addressable_shards]
-    return jax.make_array_from_single_device_arrays(value.shape, to, parts)
+    return array_of_parts(value, to)
 
 
 def whole(value: Any, *, are_of_ranks: bool) -> Any:
@@ -141,7 +142,7 @@ def whole(value: Any, *, are_of_ranks: bool) -> Any:
         return value
     if not are_of_ranks:
         value = _on_own_devices(jax.numpy.asarray(value))
-        return _joined(value, NamedSharding(_mesh(), value.sharding.spec))
+        return _joined(value, NamedSharding(mesh(), value.sharding.spec))
     value = jax.device_put(value, sharding.rows())
     parts = [part.data for part in value.addressable_shards]
     shape = (ranks.processes() * value.shape[0], *value.shape[1:])
@@ -157,6 +158,7 @@ def gathered_parts(values: Sequence[Any]) -> list[Any]:
     """Arrays of this process with all elements of arrays that are sharded over all processes."""
     if not values:
         return []
+    deferral.settle()
     program = _gathering(len(values))
     return [own(one, are_of_ranks=False) for one in wait_on_cpu(program(wait_on_cpu(list(values))))]
 
@@ -177,12 +179,12 @@ def own(value: Any, *, are_of_ranks: bool) -> Any:
 
 def of_all_ranks() -> Any:
     """The sharding of an array with a row for each rank of all processes."""
-    return NamedSharding(_mesh(), PartitionSpec((_AXIS, ranks.AXIS)))
+    return NamedSharding(mesh(), PartitionSpec((_AXIS, ranks.AXIS)))
 
 
 def same_on_all(spec: Any = None) -> Any:
     """The sharding of an array that all processes have, on their devices as by a partition spec."""
-    return NamedSharding(_mesh(), spec or PartitionSpec())
+    return NamedSharding(mesh(), spec or PartitionSpec())
 
 
 def data_axes() -> tuple[str, str]:
@@ -195,6 +197,50 @@ def wait_on_cpu(values: Any) -> Any:
     return jax.block_until_ready(values) if jax.default_backend() == "cpu" else values
 
 
+def on_each_process(function: Any) -> Any:
+    """A function of arrays that `shared` returns, which computes on each process with what this one has.
+
+    The dimensions of the mesh within a process are left to XLA.
+    """
+    return jax.shard_map(
+        function,
+        mesh=mesh(),
+        in_specs=PartitionSpec(),
+        out_specs=PartitionSpec(),
+        axis_names={_AXIS},
+        check_vma=False,
+    )
+
+
+def own_ranks() -> Any:
+    """The numbers of the ranks of this process, which a function on each process has as an array."""
+    try:
+        process = jax.lax.axis_index(_AXIS)
+    except NameError:  # not within such a function
+        return jax.numpy.asarray(ranks.own())
+    return process * ranks.count() + jax.numpy.arange(ranks.count())
+
+
+def shared(value: Any) -> Any:
+    """An array of this process as one on the devices of all; numbers stay as they are."""
+    return whole(value, are_of_ranks=False) if isinstance(value, jax.Array) else value
+
+
+def unshared(value: Any) -> Any:
+    """The array of this process, for one that a function on each process returns."""
+    return own(value, are_of_ranks=False)
+
+
+def averaged_within(values: Sequence[Any]) -> list[Any]:
+    """The averages over the processes, within a function on each of them."""
+    return [jax.lax.pmean(value, _AXIS) for value in values]
+
+
+def of_first_within(values: Sequence[Any]) -> list[Any]:
+    """The arrays of process 0, within a function on each of them."""
+    return [_copy(0, value) for value in values]
+
+
 @functools.cache
 def _program(operation: str, source: int, specs: tuple[Any, ...]) -> Any:
     """A compiled function of lists of arrays, each of which has one of the partition specs."""
@@ -205,7 +251,7 @@ def _program(operation: str, source: int, specs: tuple[Any, ...]) -> Any:
         return [combine(value) for value in values]
 
     return jax.jit(
-        jax.shard_map(run, mesh=_mesh(), in_specs=(list(specs),), out_specs=made_specs, check_vma=False)
+        jax.shard_map(run, mesh=mesh(), in_specs=(list(specs),), out_specs=made_specs, check_vma=False)
     )
 
 
@@ -235,7 +281,7 @@ def _start() -> Any:
 
 
 def _forget() -> None:
-    _mesh.cache_clear()
+    mesh.cache_clear()
     _program.cache_clear()
     _gathering.cache_clear()
 

@@ -129,7 +129,7 @@ class _Mapped(Specialization):
             with ranks.of_one(ranks.Context.JOINED if self.is_joined else ranks.Context.MAPPED):
                 return of_rank(learned, fixed, random=jax.random.fold_in(random, rank))
 
-        numbers = jax.numpy.asarray(range(ranks.world()) if self.is_joined else ranks.own())
+        numbers = jax.numpy.arange(ranks.world()) if self.is_joined else between_processes.own_ranks()
         axes_of_ranks = between_processes.data_axes() if self.is_joined else ranks.AXIS
         mapped = jax.vmap(
             run,

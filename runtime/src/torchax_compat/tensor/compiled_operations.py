@@ -21,7 +21,7 @@ import numpy as np
 import torch
 from torchax.tensor import Tensor
 
-from ..adapters.jax_internals import ArrayImpl
+from ..adapters.jax_internals import ArrayImpl, trace_state_clean
 from ..adapters.torch_internals import pytree
 from ..jit import host_random
 from . import dynamic_shapes
@@ -54,6 +54,8 @@ _decompositions: dict[Any, Any] = {}
 
 def computed(func: Any, function: Callable[..., Any], args: Any, options: Any) -> Any:
     """The result of an implementation in JAX, for arrays and plain values."""
+    if not trace_state_clean():  # the program must not depend on the time that operations took before
+        return _within_trace(func, function, args, options)
     leaves, tree = jax.tree.flatten((args, options))
     key: Any = [func, tree, torch.get_default_dtype()]
     inputs: list[Any] = []
@@ -73,9 +75,8 @@ def computed(func: Any, function: Callable[..., Any], args: Any, options: Any) -
             floats += (leaf,)
         elif type_ in PLAIN:
             key += type_, leaf
-        else:  # JAX traces the caller, and may use the name
-            with jax.named_scope(func.name() if hasattr(func, "name") else func.__name__):
-                return function(*args, **options)
+        else:
+            return _within_trace(func, function, args, options)
     key = shapes = tuple(key)
     known = _operations.get(key)
     if floats and known is not None and known.depends_on(floats):
@@ -101,6 +102,12 @@ def computed(func: Any, function: Callable[..., Any], args: Any, options: Any) -
     if known.seconds > PATIENCE:
         known.compile(function, leaves, tree, inputs, at, result)
     return result
+
+
+def _within_trace(func: Any, function: Callable[..., Any], args: Any, options: Any) -> Any:
+    """The result of an implementation where JAX traces the caller, and may use the name."""
+    with jax.named_scope(func.name() if hasattr(func, "name") else func.__name__):
+        return function(*args, **options)
 
 
 def _place(func: Any, args: Any) -> Any:

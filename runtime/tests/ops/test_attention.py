@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections.abc import Callable
 
 import pytest
@@ -77,3 +80,33 @@ def test_transformer_layers_with_padding_on_the_left(compare: Callable[..., None
         return made.nan_to_num(0)
 
     compare(run, torch.randn(2, 3, 4), tolerance=1e-4)
+
+
+_SHARDED = """
+import re, jax, numpy, torch, torchax_compat
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
+torchax_compat.enable()
+from torchax_compat.tensor import arrays
+mesh = Mesh(numpy.array(jax.devices()).reshape(1, 4), ("data", "model"))
+by_head = NamedSharding(mesh, PartitionSpec("data", "model"))
+query, key, value = (jax.device_put(numpy.ones((2, 4, 8, 16), "float32"), by_head) for _ in range(3))
+
+def loss(query, key, value):
+    given = map(arrays.tensor, (query, key, value))
+    return torch.nn.functional.scaled_dot_product_attention(*given, is_causal=True).square().sum(3).jax()
+
+def gradients(*given):
+    return jax.vjp(loss, *given)[1](jax.numpy.ones((2, 4, 8)))
+
+compiled = jax.jit(gradients, out_shardings=by_head).lower(query, key, value).compile()
+print(re.findall(r" (all-[a-z]+|collective-permute|reduce-scatter)[a-z-]*\\(", compiled.as_text()))
+"""
+
+
+def test_heads_that_are_sharded_need_no_communication() -> None:
+    variables = {"JAX_PLATFORMS": "cpu", "XLA_FLAGS": "--xla_force_host_platform_device_count=4"}
+    command = [sys.executable, "-W", "ignore", "-c", _SHARDED]
+    ran = subprocess.run(
+        command, env={**os.environ, **variables}, capture_output=True, text=True, check=False
+    )
+    assert (ran.stdout, ran.returncode) == ("[]\n", 0), ran.stderr

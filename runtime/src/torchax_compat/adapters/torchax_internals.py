@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from torchax.ops import jaten, jtorch
+from torchax.ops import jaten
 from torchax.tensor import Environment
 
 #: `tensor.to(...)`, from its arguments.
@@ -20,5 +20,3 @@ mul = jaten._aten_mul
 native_batch_norm = jaten._aten_native_batch_norm
 nonzero = jaten._aten_nonzero
 var = jaten._aten_var
-#: `scaled_dot_product_attention` of tensors.
-attention_without_mask = jtorch._sdpa_reference

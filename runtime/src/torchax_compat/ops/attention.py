@@ -3,6 +3,10 @@
 Rows that may attend to nothing, such as left padding under a causal mask, are zeros in PyTorch.
 In torchax they are NaN, or have NaN as gradients.
 torchax also raises for a float mask that differs between the elements of a batch.
+
+PyTorch's matrix product combines the dimensions of samples and of heads.
+XLA cannot shard the combined one as the two were, and divides the heads themselves instead, which takes
+collectives for each of the products.
 """
 
 from __future__ import annotations
@@ -15,13 +19,11 @@ import torch
 from torch.nn import functional
 from torchax.ops.mappings import t2j_dtype
 
-from ..adapters.torchax_internals import attention_without_mask
 from ..patches.declarations import operator
 from ..tensor import arrays
 from . import splash_attention
 
 _aten = torch.ops.aten
-_without_mask = attention_without_mask
 
 
 def _softmax(x: Any, dim: Any, dtype: Any = None) -> Any:
@@ -29,6 +31,14 @@ def _softmax(x: Any, dim: Any, dtype: Any = None) -> Any:
     empty = jnp.all(jnp.isneginf(x), axis=dim, keepdims=True)
     # An empty row attends to everything before it is set to zero: its gradient would be NaN otherwise.
     return jnp.where(empty, 0, jax.nn.softmax(jnp.where(empty, 0, x), axis=dim))
+
+
+def _product(some: torch.Tensor, others: torch.Tensor) -> torch.Tensor:
+    """The product of matrices, whose other dimensions stay apart where JAX traces it."""
+    values = arrays.array_of(some), arrays.array_of(others)
+    if any(isinstance(value, jax.core.Tracer) for value in values):
+        return arrays.tensor(jnp.matmul(*values))
+    return some @ others
 
 
 def _attention(
@@ -47,22 +57,23 @@ def _attention(
         mask = attn_mask.float() if bias else attn_mask
         given = (query.float(), key.float(), value.float(), mask, dropout_p, is_causal, scale, enable_gqa)
         return _attention(*given).half()
-    if attn_mask is None:
-        q, k, v = (arrays.array_of(one) for one in (query, key, value))
-        if splash_attention.is_used(q, k, v, dropout_p, has_groups=enable_gqa):
-            return arrays.tensor(splash_attention.attended(q, k, v, scale, is_causal=is_causal))
-        return _without_mask(query, key, value, None, dropout_p, is_causal, scale, enable_gqa)
+    q, k, v = (arrays.array_of(one) for one in (query, key, value))
+    if attn_mask is None and splash_attention.is_used(q, k, v, dropout_p, has_groups=enable_gqa):
+        return arrays.tensor(splash_attention.attended(q, k, v, scale, is_causal=is_causal))
     if enable_gqa:
         key, value = (x.repeat_interleave(query.size(-3) // x.size(-3), -3) for x in (key, value))
-    weights = query @ key.transpose(-2, -1) * (query.size(-1) ** -0.5 if scale is None else scale)
-    if attn_mask.dtype == torch.bool:
+    weights = _product(query, key.transpose(-2, -1)) * (query.size(-1) ** -0.5 if scale is None else scale)
+    if attn_mask is None and is_causal:
+        shown = torch.ones(weights.shape[-2:], dtype=torch.bool, device=query.device).tril()
+        weights = weights.masked_fill(~shown, float("-inf"))
+    elif attn_mask is not None and attn_mask.dtype == torch.bool:
         weights = weights.masked_fill(~attn_mask, float("-inf"))
-    else:
+    elif attn_mask is not None:
         weights = weights + attn_mask
-    weights = torch.ops.aten._safe_softmax(weights, -1)
+    weights = weights.softmax(-1) if attn_mask is None else _aten._safe_softmax(weights, -1)
     if dropout_p > 0:
         weights = torch.dropout(weights, dropout_p, train=True)
-    return weights @ value
+    return _product(weights, value)
 
 
 operator(

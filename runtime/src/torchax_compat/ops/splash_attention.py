@@ -16,7 +16,7 @@ from jax.sharding import PartitionSpec
 
 from .. import ranks
 from ..ranks import between_processes, launchers
-from ..tensor import copies, sharding
+from ..tensor import copies
 
 #: The environment variable with the least length of sequences.
 VARIABLE = "TORCHAX_COMPAT_SPLASH_ATTENTION"
@@ -55,7 +55,14 @@ def attended(
     mesh = _mesh()
     if mesh is not None:
         spec = _spec(mesh, query.shape)
-        compute = jax.shard_map(compute, mesh=mesh, in_specs=(spec,) * 3, out_specs=spec, check_vma=False)
+        compute = jax.shard_map(
+            compute,
+            mesh=mesh,
+            in_specs=(spec,) * 3,
+            out_specs=spec,
+            axis_names={*mesh.axis_names}.difference(getattr(mesh, "manual_axes", ())),
+            check_vma=False,
+        )
     return compute(query * query.dtype.type(factor), key, value)
 
 
@@ -89,7 +96,7 @@ def _mesh() -> Any:
     """The devices over which the arrays are sharded or replicated; None if they are on a single one."""
     if ranks.context() is ranks.Context.JOINED:
         return between_processes.same_on_all().mesh
-    mesh = sharding.mesh()
+    mesh = between_processes.own_mesh()
     return mesh if copies.are_placed() and mesh.size > 1 else None
 
 

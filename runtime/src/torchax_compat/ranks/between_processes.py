@@ -212,6 +212,12 @@ def on_each_process(function: Any) -> Any:
     )
 
 
+def own_mesh() -> Any:
+    """The mesh of this process, also within a function on each process."""
+    known = jax.sharding.get_abstract_mesh()
+    return sharding.mesh() if _AXIS not in known.manual_axes else known
+
+
 def own_ranks() -> Any:
     """The numbers of the ranks of this process, which a function on each process has as an array."""
     try:

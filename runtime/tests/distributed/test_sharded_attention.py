@@ -177,9 +177,9 @@ def loss(*given):
 
 
 placed = NamedSharding(mesh, PartitionSpec("data", "model"))
-x = jax.ShapeDtypeStruct((4, 8, 2048, 64), "bfloat16", sharding=placed)
+x = jax.ShapeDtypeStruct((4, 8, 8192, 64), "bfloat16", sharding=placed)
 found = []
-for least in ("", "2048"):
+for least in ("", "4096"):
     os.environ[splash_attention.VARIABLE] = least
     compiled = jax.jit(jax.grad(lambda *given: loss(*given), argnums=(0, 1, 2))).lower(x, x, x).compile()
     text = compiled.as_text()

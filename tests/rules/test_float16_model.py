@@ -83,3 +83,26 @@ def test_programs_of_several_files_and_programs_for_cuda_have_no_fix() -> None:
 def test_data_and_saved_modules_are_not_reported(code: str) -> None:
     program = "import torch\nfrom torch import nn\n\nx = torch.rand(2).to('jax')\n"
     assert findings(program + code) == []
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "if x.dtype == torch.float16:\n    model.half()",
+        "state.low = model.dtype == torch.half and state.force\nif state.low:\n    model.to(torch.half)",
+    ],
+)
+def test_no_finding_where_the_dtype_from_before_is_restored(code: str) -> None:
+    assert not findings(f"import torch\nmodel = torch.nn.Linear(2, 2).to('jax')\n{code}")
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "if dtype == torch.float16:\n    model.half()",
+        "if x.dtype == torch.float32:\n    model.half()",
+        "small = x.dtype == torch.float16\nif not other:\n    model.half()",
+    ],
+)
+def test_conversion_for_another_reason_is_found(code: str) -> None:
+    assert findings(f"import torch\nmodel = torch.nn.Linear(2, 2).to('jax')\n{code}")

@@ -15,6 +15,7 @@ The rule does not report:
 
 - tensors in float16, which may be data: inputs, files, quantized values;
 - a module that is converted to be saved: `{"model": model.half()}`, `model.half().state_dict()`;
+- a module that is converted only if a tensor or module is float16: `if model.dtype == torch.float16:`;
 - `autocast` and `GradScaler`, which are reported by [TPU206](cuda-mixed-precision.md);
 - code that runs only where CUDA is available.
 
@@ -134,7 +135,9 @@ _WHY = "for which a TPU has no arithmetic; attention is faster in bfloat16, whic
 def converted_module(call: ast.Call, ctx: Context) -> Iterator[Finding]:
     if not isinstance(call.func, ast.Attribute) or ctx.names.qualified(call.func) is not None:
         return
-    if not _converts(call, ctx) or not _is_module(call.func.value, ctx) or _is_saved(call, ctx):
+    if not _converts(call, ctx) or not _is_module(call.func.value, ctx):
+        return
+    if _is_saved(call, ctx) or _is_restored(call, ctx):
         return
     how = "half()" if call.func.attr == "half" else f"{call.func.attr}(...)"
     yield from _found(call, f"`.{how}` makes the model float16", ctx)
@@ -240,6 +243,29 @@ def _is_saved(call: ast.Call, ctx: Context) -> bool:
     calls = [one for one in nodes if isinstance(one, ast.Call) and one.lineno > call.lineno]
     using = [one for one in calls if _uses(one, model, ctx) and _last_name(one) not in GIVE_MODULE]
     return bool(using) and all(_last_name(one) in _SAVES for one in using)
+
+
+def _is_restored(call: ast.Call, ctx: Context) -> bool:
+    """Whether a conversion depends on a tensor or module that is float16, also if a variable holds that."""
+    tests = [outer.test for outer in ctx.ancestors(call) if isinstance(outer, ast.If)]
+    if not tests:
+        return False
+    nodes = [node for one in ctx.function_body for node in ast.walk(one)]
+    assigned = [node for node in nodes if isinstance(node, ast.Assign) and _compares(node.value, ctx)]
+    results = {ctx.text(target) for node in assigned for target in node.targets}
+    parts = [node for test in tests for node in ast.walk(test) if isinstance(node, ast.expr)]
+    return any(_compares(test, ctx) for test in tests) or any(ctx.text(part) in results for part in parts)
+
+
+def _compares(test: ast.expr, ctx: Context) -> bool:
+    """Whether an expression compares the dtype of a tensor or module with float16."""
+    comparisons = [node for node in ast.walk(test) if isinstance(node, ast.Compare)]
+    sides = [(one.left, *one.comparators) for one in comparisons]
+    return any(
+        any(isinstance(side, ast.Attribute) and side.attr == "dtype" for side in both)
+        and any(_is_float16(side, ctx) for side in both)
+        for both in sides
+    )
 
 
 def _uses(call: ast.Call, model: str, ctx: Context) -> bool:

@@ -179,7 +179,13 @@ def render(root: Path) -> str:
 
 
 def _lines(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    columns = ("functions", "collectives", "results of collectives (MB)", "memory (MB)", "bytes accessed (MB)")
+    columns = (
+        "functions",
+        "collectives",
+        "results of collectives (MB)",
+        "memory (MB)",
+        "bytes accessed (MB)",
+    )
     yield f"| program | TPU | version | {' | '.join(columns)} |\n"
     yield "| --- | --- | --- | ---: | --- | ---: | ---: | ---: |\n"
     for row in rows:

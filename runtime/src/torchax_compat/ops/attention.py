@@ -65,7 +65,10 @@ def _attention(
     weights = _product(query, key.transpose(-2, -1)) * (query.size(-1) ** -0.5 if scale is None else scale)
     if attn_mask is None and is_causal:
         shown = torch.ones(weights.shape[-2:], dtype=torch.bool, device=query.device).tril()
-        weights = weights.masked_fill(~shown, float("-inf"))
+        # The TPU compiler needs less memory than for a `masked_fill` of the weights.
+        weights = weights + torch.zeros(shown.shape, dtype=query.dtype, device=query.device).masked_fill(
+            ~shown, float("-inf")
+        )
     elif attn_mask is not None and attn_mask.dtype == torch.bool:
         weights = weights.masked_fill(~attn_mask, float("-inf"))
     elif attn_mask is not None:

@@ -58,8 +58,8 @@ class Update(Protocol):
     def state(self) -> dict[str, list[Any]]:
         """Its arrays by name, for each parameter; nothing else uses these lists."""
 
-    def compute(self, values: Any, gradients: Any, state: Any, numbers: Any) -> Any:
-        """The new values of the parameters, and the new state."""
+    def compute(self, values: Any, gradients: Any, state: Any, numbers: Any, written: Any) -> Any:
+        """The new values of the parameters, and the new state; `written` are the new buffers."""
 
     def leave(self, values: Any, state: Any) -> None:
         """Take these."""
@@ -178,15 +178,17 @@ class DeferredStep:
 
     def __init__(self, version: Any, given: Sequence[torch.Tensor], values: list[Any]) -> None:
         self.version, self.plan, self.given = version, version.plan, given
-        self._buffers = self.plan.buffers
-        self._buffer_values = self._buffers.get()
+        self.buffers = self.plan.buffers
+        self._buffer_values = self.buffers.get()
+        #: An update that waits for a function that follows it (`weight_updates.py`).
+        self.waiting_update: Any = None
         wanted = version.with_gradient
         self._learned = list(itertools.compress(values, wanted))
         self._fixed = [value for value, wants in zip(values, wanted, strict=True) if not wants]
         self._key = torchax.default_env().prng_key
         self._drawn = host_random.new_numbers(version.draws or ())
         self._owner_of_key = deferral.wait_for_key() if version.rotates_key else None
-        self._buffers.forget()
+        self.buffers.forget()
         self.floats = [deferral.waiting(*kind) for kind in self.plan.floats]
         self.rest = [deferral.waiting(*kind) for kind in self.plan.rest]
         self.pullback: Any = None
@@ -239,7 +241,8 @@ class DeferredStep:
 
     def takes(self, update: Update) -> bool:
         """Whether an update of some parameters can be computed together with both passes."""
-        found = self.plan.update_of(update.parameters, update.key) if self.is_backward else None
+        is_next = self.is_backward and self.waiting_update is None
+        found = self.plan.update_of(update.parameters, update.key) if is_next else None
         if found is None:
             return False
         places, _ = found
@@ -271,7 +274,7 @@ class DeferredStep:
         return True
 
     def _places(self, gradients: Sequence[torch.Tensor]) -> tuple[int, ...] | None:
-        if not self.is_backward:
+        if not self.is_backward or self.waiting_update is not None:
             return None
         own = self.gradients.tensors
         if array_groups.have_same(gradients, own):
@@ -285,8 +288,12 @@ class DeferredStep:
 
     def settle(self) -> None:
         """Compute what is recorded so far."""
+        update = self.waiting_update
+        if update is not None:
+            update.expectation.note(has_come=False)
         if self._seed is not None:
-            self.run(None)
+            if not self.run(update) and update is not None:
+                update.apply()
             return
         self._end()
         self.plan.misses += 1
@@ -385,14 +392,16 @@ class DeferredStep:
     def _end(self) -> None:
         """Stop recording; what the call changes has its former value until it is computed."""
         deferral.current = None
-        self._buffers.keep(self._buffer_values)
+        if self.waiting_update is not None:
+            self.waiting_update.show()
+        self.buffers.keep(self._buffer_values)
         if self._owner_of_key is not None:
             vars(self._owner_of_key)["prng"] = self._key
 
     def _leave(self, floats: Any, rest: Any, written: Any, random: Any) -> None:
         for tensor, value in zip((*self.floats, *self.rest), (*floats, *rest), strict=True):
             vars(tensor)["_elem"] = value
-        self._buffers.keep(written)
+        self.buffers.keep(written)
         if self._owner_of_key is not None:
             vars(self._owner_of_key)["prng"] = random
         self.kinds = tuple(value.aval for value in floats)
@@ -425,10 +434,15 @@ def _owned(values: list[Any]) -> list[Any]:
     return values
 
 
-def takes(update: Update) -> bool:
+def takes(update: Any) -> bool:
     """Compute a recorded backward pass together with an update; whether it did."""
     step = deferral.current
-    return isinstance(step, DeferredStep) and step.takes(update) and step.run(update)
+    if not isinstance(step, DeferredStep) or not step.takes(update):
+        return False
+    if update.hide():
+        step.waiting_update = update
+        return True
+    return step.run(update)
 
 
 def _have_hooks(tensors: Sequence[torch.Tensor]) -> bool:

@@ -31,7 +31,7 @@ from ..jit import (
     varying_arguments,
 )
 from ..tensor import arrays, deferral
-from . import deferred_step, frozen_parameters, gradient_hooks, graph_node, vjp_functions
+from . import deferred_step, frozen_parameters, gradient_hooks, graph_node, vjp_functions, weight_updates
 
 _NOT_ENABLED = (
     "the function gets torchax tensors, but the runtime is not in use: call `torchax_compat.enable()` at the "
@@ -89,7 +89,8 @@ class Specialization(trace.Trace):
     def __call__(self, given: Any, is_compiled: bool) -> Any:
         """Call the function for some tensors, compiled or call by call."""
         if is_compiled:
-            deferral.settle()
+            if not weight_updates.may_follow(self):
+                deferral.settle()
             if torch.is_grad_enabled() and self.plan.records():
                 self.plan.find_buffers()
                 return self._result(graph_node.recorded(self, given, self.plan.values(given)), given)
@@ -125,13 +126,14 @@ class Specialization(trace.Trace):
     def compute(self, forward: Any, given: Any) -> Any:
         """Outputs and pullback; buffers, changed parameters and the random state are written back."""
         buffers = trace.buffers_of(self.modules).values()
-        inputs = [tensor.jax() for tensor in given]
         states, drawn = attributes.values(self.states), []
+        made = weight_updates.computed(self, given, buffers, states) if forward is self.forward else None
+        inputs = [] if made else [tensor.jax() for tensor in given]
         if forward is self.forward:
             drawn = host_random.new_numbers(self.draws or ())
             if self.replay is not None:
                 self.replay.check_early(deferred_scalars.Numbers([], states, drawn))
-        outputs, pullback, (rest, values, numbers, *changes) = forward(
+        outputs, pullback, (rest, values, numbers, *changes) = made or forward(
             [value for value, wanted in zip(inputs, self.with_gradient, strict=False) if wanted],
             [value for value, wanted in zip(inputs, self.with_gradient, strict=False) if not wanted],
             [buffer.jax() for buffer in buffers],
@@ -156,7 +158,9 @@ class Specialization(trace.Trace):
         )
         self.reached = reached if self.reached is None else self.reached
         self._make_anew(reached)
-        bearing = vjp_functions.differentiable_outputs(pullback, len(outputs))
+        bearing = (
+            self.plan.bearing if made else vjp_functions.differentiable_outputs(pullback, len(outputs))
+        )
         self.plan.note(outputs, rest, bearing)
         return outputs, rest, pullback, reached, bearing
 
@@ -199,9 +203,11 @@ class Specialization(trace.Trace):
 
         return jax.vjp(run, learned, has_aux=True)
 
-    def trace_forward(self, learned: Any, fixed: Any, buffers: Any, random: Any, drawn: Any) -> Any:
-        """Trace a call that is plain as part of another program."""
-        return self._forward(learned, fixed, buffers, random, [], drawn)
+    def trace_forward(
+        self, learned: Any, fixed: Any, buffers: Any, random: Any, drawn: Any, states: Any = ()
+    ) -> Any:
+        """Trace a call as part of another program."""
+        return self._forward(learned, fixed, buffers, random, states, drawn)
 
     def _forward_of_values(self, *given: Any) -> Any:
         return self._forward(*given, is_traced=False)

@@ -89,7 +89,7 @@ class Program:
         chosen, norms = clipped(gradients, self._clips, most)
         if self._compute is not None:
             taken = [chosen[i] for i in taken_from]
-            values, state = self._compute(values, taken, state, numbers)
+            values, state = self._compute(values, taken, state, numbers, written)
         # Clipped gradients as further results would take as much memory once more.
         return floats, rest, written, random, gradients, norms, values, state
 

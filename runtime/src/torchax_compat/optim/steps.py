@@ -15,7 +15,7 @@ import torch
 import torchax
 from torchax.tensor import Tensor
 
-from ..autograd import deferred_step
+from ..autograd import deferred_step, weight_updates
 from ..jit import compiler_settings, contents, trace
 from ..tensor import array_groups, arrays, deferral, placements
 from . import step_counts
@@ -73,6 +73,7 @@ def compile_step(optimizer: torch.optim.Optimizer) -> torch.optim.Optimizer:
     known: list[_Held] = []  # what the optimizer held at the latest step
     numbers_of_held: dict[Any, int] = {}
     looked_at: list[Any] = []  # the state in which it was tried to share the step count
+    expectation = weight_updates.Expectation()
     changing: set[Any] = {(number, "lr", None) for number in range(len(optimizer.param_groups))}
     ways = list(_WAYS)
 
@@ -103,11 +104,12 @@ def compile_step(optimizer: torch.optim.Optimizer) -> torch.optim.Optimizer:
             if not held.is_first and not any(one is self.state for one in looked_at):
                 looked_at[:] = [self.state]  # `load_state_dict` makes it anew
                 held.share_count()
-            update = _Update(self, plain, held, numbers, given)
+            update = _Update(self, plain, held, numbers, given, versions, expectation)
             try:
-                if update.key in versions and deferred_step.takes(update):
-                    return None
-                return _step(update, versions)
+                if update.key not in versions or not deferred_step.takes(update):
+                    update.apply()
+                weight_updates.note_step(update)
+                return None
             except Exception as error:
                 versions.clear()
                 if held.is_first:
@@ -178,6 +180,9 @@ class _Held:
             self._read.values(entry or {})
         self._read.keep()
         self._groups = {} if self.is_first else _groups_of(self.entries)
+        kept = sum(isinstance(one, torch.Tensor) for entry in self.entries for one in (entry or {}).values())
+        #: Whether all tensors of the state are in groups.
+        self._are_in_groups = kept == sum(len(group.tensors) for group in self._groups.values())
 
     def is_of(self, optimizer: torch.optim.Optimizer, parameters: list[torch.Tensor]) -> bool:
         """Whether an optimizer still holds the same for parameters."""
@@ -204,6 +209,11 @@ class _Held:
         if self._groups or self.is_first:
             return {name: group.get() for name, group in self._groups.items()}
         return _arrays_of(self.entries)
+
+    def groups(self) -> list[array_groups.ArrayGroup]:
+        """The groups of all tensors that a step changes; none if not all of them are kept in groups."""
+        found = [self.parameters, *self._groups.values()]
+        return found if self._are_in_groups and all(one.is_keeper for one in found) else []
 
     def put(self, name: str, values: Iterable[Any]) -> None:
         """Replace the arrays of a name."""
@@ -239,13 +249,26 @@ def _groups_of(entries: list[dict[str, Any]]) -> dict[str, array_groups.ArrayGro
 class _Update:
     """A step of an optimizer for some parameters, as a function of arrays.
 
-    `changing` are the places of the numbers that are inputs.
+    `changing` are the places of the numbers that are inputs, `versions` the compiled steps by their keys, and
+    `expectation` says whether a function follows that changes weights, too.
     """
 
     def __init__(
-        self, optimizer: torch.optim.Optimizer, plain: Any, held: _Held, numbers: Any, changing: Any
+        self,
+        optimizer: torch.optim.Optimizer,
+        plain: Any,
+        held: _Held,
+        numbers: Any,
+        changing: Any,
+        versions: dict[Any, Any],
+        expectation: weight_updates.Expectation,
     ) -> None:
         self._optimizer, self._plain, self._held = optimizer, plain, held
+        self._versions, self.expectation = versions, expectation
+        self._settings = list(map(dict, optimizer.param_groups))
+        self._hidden: list[Any] = []
+        self._gradients: Any = None  # those that the parameters had when the step began to wait
+        self.is_waiting = False
         self.parameters = held.parameters.tensors
         self._places = sorted(changing, key=str)
         others = tuple(
@@ -272,7 +295,30 @@ class _Update:
             del found["step"]
         return found
 
-    def compute(self, values: Any, gradients: Any, state: Any, numbers: Any) -> Any:
+    def hide(self) -> bool:
+        """Let what reads a changed tensor compute the step, if a function is expected to follow it."""
+        groups = self._held.groups() if self.expectation.is_met else []
+        self._hidden, self._gradients = [(group, group.get()) for group in groups], deferral.gradients
+        for group in groups:
+            group.forget()
+        self.is_waiting = bool(groups)
+        return self.is_waiting
+
+    def show(self) -> None:
+        """Let the tensors have the arrays from before the step again."""
+        for group, values in self._hidden:
+            group.keep(values)
+        self._hidden = []
+
+    def apply(self) -> None:
+        """Compute the step by itself."""
+        if self.key not in self._versions:
+            self._versions[self.key] = compiler_settings.Jitted(self.compute)
+        with deferral.having(deferral.gradients if self._gradients is None else self._gradients):
+            gradients = [p.grad.jax() for p in self.parameters]
+        self.leave(*self._versions[self.key](self.values(), gradients, self.state(), self.numbers))
+
+    def compute(self, values: Any, gradients: Any, state: Any, numbers: Any, _written: Any = ()) -> Any:
         """The new values of the parameters, and the new state."""
         optimizer, parameters = self._optimizer, self.parameters
         if self._has_count:
@@ -283,9 +329,10 @@ class _Update:
             for place, value in zip(self._places, numbers, strict=True)
         }
         with contextlib.ExitStack() as stack:
-            tensors = [*parameters, *[p.grad for p in parameters]]
-            for tensor, value in zip(tensors, [*values, *gradients], strict=True):
-                stack.enter_context(deferral.holding(tensor, value))
+            made = {id(p): (p, arrays.tensor(g)) for p, g in zip(parameters, gradients, strict=True)}
+            stack.enter_context(deferral.having(made))
+            for p, value in zip(parameters, values, strict=True):
+                stack.enter_context(deferral.holding(p, value))
             for i, p in enumerate(parameters):
                 if p in optimizer.state:
                     stack.callback(optimizer.state.__setitem__, p, optimizer.state[p])
@@ -296,10 +343,12 @@ class _Update:
                 else:  # the first step creates the state
                     stack.callback(optimizer.state.pop, p, None)
                     optimizer.state[p] = step_counts.State()
-            for number, group in enumerate(optimizer.param_groups):
+            for number, (group, settings) in enumerate(
+                zip(optimizer.param_groups, self._settings, strict=True)
+            ):
                 # With `capturable`, torch does not read the step count as a number.
                 traced = {"capturable": True, "foreach": False, "fused": False}
-                traced = {name: value for name, value in traced.items() if name in group}
+                traced = settings | {name: value for name, value in traced.items() if name in group}
                 traced |= _with_numbers(group, number, known)
                 stack.callback(group.update, {name: group[name] for name in traced})
                 group.update(traced)
@@ -312,18 +361,12 @@ class _Update:
     def leave(self, values: Any, state: Any) -> None:
         """Take the new values and the new state."""
         found, count = state
+        self._gradients = None
         self._held.parameters.keep(list(values))
         if self._has_count:
             self._held.put("step", [count] * len(self.parameters))
         for name, made in found.items():
             self._held.put(name, made)
-
-
-def _step(update: _Update, versions: Any) -> None:
-    if update.key not in versions:
-        versions[update.key] = compiler_settings.Jitted(update.compute)
-    gradients = [p.grad.jax() for p in update.parameters]
-    update.leave(*versions[update.key](update.values(), gradients, update.state(), update.numbers))
 
 
 def _arrays_of(entries: list[dict[str, Any]]) -> dict[str, list[Any]]:

@@ -117,7 +117,13 @@ def widened(value: Any) -> Any:
 def computes_on_torchax(tensors: Any) -> bool:
     """Whether one of the tensors is on torchax, and none of them is being traced."""
     on = [tensor for tensor in tensors if isinstance(tensor, Tensor)]
-    return bool(on) and not any(isinstance(array_of(tensor), jax.core.Tracer) for tensor in on)
+    return bool(on) and not any(isinstance(_present(tensor), jax.core.Tracer) for tensor in on)
+
+
+def _present(tensor: torch.Tensor) -> Any:
+    """The array of a tensor; None for one that is computed later, or kept by a group."""
+    held = tensor.__dict__
+    return held.get("_elem") if type(tensor) is Tensor and "_taken" not in held else array_of(tensor)
 
 
 def is_traced(value: Any) -> bool:

@@ -163,6 +163,17 @@ def hide(ids: Set[int]) -> None:
         gradients = {one: pair for one, pair in gradients.items() if one not in ids}
 
 
+@contextlib.contextmanager
+def having(others: dict[int, tuple[torch.Tensor, Tensor]]) -> Iterator[None]:
+    """Let tensors have other gradients from recorded backward passes for a while."""
+    global gradients
+    before, gradients = gradients, others
+    try:
+        yield
+    finally:
+        gradients = before
+
+
 def drop(tensors: list[torch.Tensor]) -> None:
     """Set the gradients of tensors to None."""
     ids = set(map(id, tensors))

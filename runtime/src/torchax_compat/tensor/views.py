@@ -167,6 +167,9 @@ def _hold(tensor: torch.Tensor, array: Any) -> None:
     held = vars(tensor)
     if arrays.KEEPER in held:
         array_groups.release(tensor)
+        if "_elem" not in held:  # what is computed later would replace the array
+            deferral.settle()
+            array_groups.release(tensor)
     held["_elem"] = array
 
 

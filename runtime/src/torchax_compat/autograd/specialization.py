@@ -158,9 +158,7 @@ class Specialization(trace.Trace):
         )
         self.reached = reached if self.reached is None else self.reached
         self._make_anew(reached)
-        bearing = (
-            self.plan.bearing if made else vjp_functions.differentiable_outputs(pullback, len(outputs))
-        )
+        bearing = self.plan.bearing if made else vjp_functions.differentiable_outputs(pullback, len(outputs))
         self.plan.note(outputs, rest, bearing)
         return outputs, rest, pullback, reached, bearing
 

@@ -15,8 +15,8 @@ from typing import Any
 import torch
 import torchax
 
-from ..jit import attributes, compiler_settings
-from ..tensor import array_groups, arrays, deferral
+from ..jit import compiler_settings
+from ..tensor import arrays, deferral
 
 #: An update is expected after this many steps in a row that one followed.
 FEWEST_CALLS = 2
@@ -70,7 +70,13 @@ def note_step(update: Any) -> None:
 
 def may_follow(version: Any) -> bool:
     """Whether a call of a version of a function may be computed together with a step that waits for it."""
-    return getattr(deferral.current, "waiting_update", None) is not None and _is_part(version)
+    return _waiting_step() is not None and _is_part(version)
+
+
+def _waiting_step() -> Any:
+    """The recorded step, if it waits for a function."""
+    step = deferral.current
+    return None if getattr(step, "waiting_update", None) is None else step
 
 
 def _is_part(version: Any) -> bool:
@@ -98,7 +104,7 @@ def computed(version: Any, given: Sequence[torch.Tensor], buffers: Any, states: 
         The outputs, None for the pullback, and the other results; None if no step waits for the function.
     """
     global _latest
-    step: Any = deferral.current
+    step = _waiting_step()
     if not may_follow(version):
         if _latest is not None and _is_part(version):
             numbers = _latest.expectation.numbers(_latest.parameters)
@@ -107,7 +113,7 @@ def computed(version: Any, given: Sequence[torch.Tensor], buffers: Any, states: 
                 _latest = None
         return None
     call = _Call(version, step.waiting_update, step.buffers, given, buffers, states)
-    if deferral.current is not step or not call.uses_step:
+    if _waiting_step() is not step or not call.uses_step:
         deferral.settle()
         return None
     if not step.run(call):
@@ -151,7 +157,7 @@ class _Call:
         for i in self._replaced:
             inputs[i] = None
         self.key = (update.key, version, *self._of_step, *self._buffers_of_step)
-        self.numbers = (update.numbers, inputs, others, states)
+        self.numbers: Any = (update.numbers, inputs, others, states)
         self._results: Any = None
 
     def values(self) -> list[Any]:
@@ -185,13 +191,11 @@ class _Call:
         self._update.leave(values, of_update)
 
     def take_results(self) -> Any:
-        """The results of the function; the compiled program keeps its first call, which must not keep them."""
+        """The results of the function, which the call forgets: the compiled program keeps its first call."""
         results, self._results, self.numbers = self._results, None, None
         return results
 
 
 def _filled(inputs: Sequence[Any], numbers: Sequence[int | None], values: Sequence[Any]) -> list[Any]:
     """Inputs, in which those with a number are values."""
-    return [
-        one if number is None else values[number] for one, number in zip(inputs, numbers, strict=True)
-    ]
+    return [one if number is None else values[number] for one, number in zip(inputs, numbers, strict=True)]

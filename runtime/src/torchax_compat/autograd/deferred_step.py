@@ -251,6 +251,10 @@ class DeferredStep:
         # Others were written to since the call.
         return has_them and array_groups.are_same(update.values(), map(self._learned.__getitem__, places))
 
+    def may_wait(self) -> bool:
+        """Whether an update may wait for a function that follows: processes agree on each step at once."""
+        return isinstance(self._sharing, step_program.Alone)
+
     # Gradient clipping
 
     def norm(self, gradients: Any, norm_type: float) -> Tensor | None:
@@ -372,7 +376,7 @@ class DeferredStep:
         gradients = version.backward(self.pullback, seeds, kinds, version.reached)
         self.pullback = None
         gradients = step_program.accumulated(gradients, self._before)
-        gradients = self._sharing.combined_apart(gradients, self._buffers)
+        gradients = self._sharing.combined_apart(gradients, self.buffers)
         self._leave_gradients(gradients, step_program.clipped(gradients, self._clips(), self._bounds())[1])
 
     def _clips(self) -> Any:
@@ -439,7 +443,7 @@ def takes(update: Any) -> bool:
     step = deferral.current
     if not isinstance(step, DeferredStep) or not step.takes(update):
         return False
-    if update.hide():
+    if step.may_wait() and update.hide():
         step.waiting_update = update
         return True
     return step.run(update)

@@ -52,7 +52,7 @@ def environment(
             **facts,
         },
         {
-            "torch": {"version": "2.13.0+cpu", "cuda": None, "gpus": 0},
+            "torch": {"version": "2.13.0+cpu", "cuda": None},
             "torchvision": {"version": "0.28.0", "kept": [0]},
             "jax": {"backend": devices[0]["platform"], "processes": 1, "devices": devices},
             "torchax": {"version": "0.1.0", "value": 4.0},

@@ -128,7 +128,7 @@ def test_a_module_that_fails_is_not_run_and_another_is_verified(verify: Verify) 
         (("model.py:Nett",), "model.py has no `Nett`; it defines Net, double, verify_wide, verify_double"),
         (("model.py:Net", "--input", "randnn(2)"), "--input `randnn(2)` raises NameError"),
         (("model.py:verify_other*",), "model.py has no function `verify_other*`"),
-        (("model.py:verify_nothing",), "`verify_nothing()` gives a str, not a module or function"),
+        (("model.py:verify_nothing",), "`verify_nothing()` returns a str, not a module or function"),
         (("model.py:Net", "train.py"), "`train.py` is not `FILE.py:NAME`"),
     ],
 )

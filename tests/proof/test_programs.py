@@ -140,7 +140,7 @@ def test_a_program_that_takes_too_much_memory_is_not_run(verify: Verify, tmp_pat
     (tmp_path / "train.py").write_text("import time\nbig = bytearray(3 * 2**30)\ntime.sleep(60)\n")
     code, report, _ = verify("--memory", "2G", "train.py")
     (found,) = report["verifications"]
-    assert (2, "it took more than 2.0 GiB of memory (--memory)") == (code, found["reason"])
+    assert (2, "the process used more than 2.0 GiB of memory (--memory)") == (code, found["reason"])
 
 
 def test_a_program_that_fix_does_not_move_is_not_run(verify: Verify, tmp_path: Path) -> None:
@@ -167,7 +167,7 @@ def test_an_original_that_does_not_repeat_itself_is_not_compared(verify: Verify,
     code, report, _ = verify("train.py", "0.1")
     (found,) = report["verifications"]
     assert (2, "not run") == (code, found["state"])
-    assert found["reason"].startswith("the original does not repeat itself")
+    assert found["reason"].startswith("the original is not reproducible")
 
 
 def test_a_program_in_16_bits_is_compared_by_what_these_resolve(verify: Verify, tmp_path: Path) -> None:

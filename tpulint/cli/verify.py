@@ -43,7 +43,7 @@ class _Command(click.Command):
     "--steps",
     type=click.IntRange(min=1),
     metavar="N",
-    help="Steps of an optimizer after which a program ends.  [default: 3]",
+    help="The number of optimizer steps after which a program is stopped.  [default: 3]",
 )
 @click.option(
     "--timeout",
@@ -56,7 +56,7 @@ class _Command(click.Command):
 @click.option(
     "--project",
     type=click.Path(path_type=Path, exists=True, file_okay=False),
-    help="Copy this folder before the code runs.  [default: the folder above the program with .git,"
+    help="The folder to copy before the code runs.  [default: the folder above the program with .git,"
     " pyproject.toml or setup.py, or the program's own]",
 )
 @click.option(
@@ -125,20 +125,20 @@ def verify(
 
     Without arguments, the targets in the table [tool.tpulint.verify] of pyproject.toml are verified.
 
-    The exit code is 0 if all are the same, 1 if any differs, and 2 if any was not run.
+    The exit code is 0 if all targets are the same, 1 if one differs, and 2 if one was not run.
     """
     require_packages("verify", libtpu=bool(choices["tpus"]))
     from tpulint.engine.interrupts import signals_as_interrupts
-    from tpulint.proof.choice import chosen
+    from tpulint.proof.command_line import read_command_line
     from tpulint.proof.results import as_json
     from tpulint.proof.text import render
-    from tpulint.proof.verification import verify as verified
+    from tpulint.proof.verification import verify as verify_targets
     from tpulint.report.paint import paint_for
 
     if choices["compile_only"] and not choices["tpus"]:
         raise click.UsageError("--compile-only needs --tpu, which says what to compile for")
     try:
-        options, targets = chosen(words, inputs, choices)
+        options, targets = read_command_line(words, inputs, choices)
     except ValueError as error:
         raise click.UsageError(str(error)) from None
     if not targets:
@@ -146,8 +146,8 @@ def verify(
             "there is nothing to verify: name a program or a module, or list targets in [tool.tpulint.verify]"
         )
         return ERROR
-    with signals_as_interrupts():  # which end what runs, and remove the copies
-        report = verified(targets, options, partial(complain, kind="note"))
+    with signals_as_interrupts():  # end the processes, and remove the copies
+        report = verify_targets(targets, options, partial(complain, kind="note"))
     if output_format == "json":
         write(json.dumps(as_json(report), indent=2) + "\n")
     else:

@@ -47,8 +47,6 @@ def facts() -> dict[str, object]:
     return {
         "python": platform.python_version(),
         "executable": sys.executable,
-        "system": f"{platform.system()} {platform.machine()}",
-        "is_virtual": sys.prefix != sys.base_prefix,
         "packages": packages,
         "variables": {name: value for name, value in os.environ.items() if VARIABLES.fullmatch(name)},
         "chips": _files("accel*[0-9]") + _files("vfio/[0-9]*"),
@@ -64,11 +62,7 @@ def torch() -> dict[str, object]:
     """The version of torch, and the CUDA version that it is built for."""
     import torch
 
-    return {
-        "version": torch.__version__,
-        "cuda": torch.version.cuda,
-        "gpus": torch.cuda.device_count() if torch.version.cuda else 0,
-    }
+    return {"version": torch.__version__, "cuda": torch.version.cuda}
 
 
 def torchvision() -> dict[str, object]:

@@ -1,5 +1,5 @@
-"""`tpulint verify` for users: runs their programs and modules before and after `fix`, and compares.
+"""`tpulint verify`: runs users' programs and modules before and after `fix`, and compares the results.
 
-`verification.verify` does that, and `results` has the values that it gives, and their JSON.
-User code runs only in processes of its own; whoever imports this package imports neither torch nor JAX.
+`verification.verify` is the entry point; `results` has its results and their JSON.
+User code runs only in separate processes, and this package imports neither torch nor JAX.
 """

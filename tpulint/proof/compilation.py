@@ -1,4 +1,4 @@
-"""What the TPU's compiler says of a fixed module, or of the training step of a fixed program."""
+"""Compiles a fixed module, or the training step of a fixed program, for TPUs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tpulint.proof import launching
-from tpulint.proof.processes import Ended, run
+from tpulint.proof.processes import ProcessResult, run
 from tpulint.proof.project import Project
 from tpulint.proof.results import Collective, Compiled, Frame, Memory
 from tpulint.proof.session import Session, read_failure
@@ -18,19 +18,19 @@ from tpulint.proof.targets import Target
 from tpulint.proof.workers import compiling, compiling_step, topologies
 
 VARIABLES = {
-    # With its usual effort, the compiler takes minutes for two matrix products on v6e.
+    # With the default effort, the compiler takes minutes for two matrix products on v6e.
     "JAX_EXEC_TIME_OPTIMIZATION_EFFORT": "-1.0",
     "TPU_SKIP_MDS_QUERY": "1",
     "JAX_PLATFORMS": "cpu",
 }
-"""Variables of a process that compiles for a TPU that is not there."""
+"""The environment variables of a process that compiles for a TPU without having one."""
 
 
 def check_topologies(session: Session) -> None:
-    """Ask libtpu for the topologies that the user named, before anything of theirs is copied or run.
+    """Check the topologies that the user named, before the project is copied.
 
     Raises:
-        UsageError: libtpu does not know one, or the mesh has more chips.
+        UsageError: libtpu does not know a topology, or the mesh has more chips than it.
     """
     options = session.options
     if not options.tpus:
@@ -44,9 +44,11 @@ def check_topologies(session: Session) -> None:
         read_failure(failure, "fixed")
 
 
-def of_target(session: Session, target: Target, project: Project, place: Path) -> tuple[Compiled, ...]:
-    """A result for each topology that the user asked for."""
-    answer, failure = place / "compiled.answer", place / "compiled.failure"
+def compile_target(
+    session: Session, target: Target, project: Project, workspace: Path
+) -> tuple[Compiled, ...]:
+    """The result of the compiler for each topology that the user named."""
+    answer, failure = workspace / "compiled.answer", workspace / "compiled.failure"
     for path in (answer, failure):
         path.unlink(missing_ok=True)
     folder = project.in_fixed(project.working_folder(target.file))
@@ -68,7 +70,7 @@ def of_target(session: Session, target: Target, project: Project, place: Path) -
         )
     else:
         request = compiling_step.Request(
-            path=os.path.relpath(launching.script(file, project.fixed, place / "compiled.py"), folder),
+            path=os.path.relpath(launching.script(file, project.fixed, workspace / "compiled.py"), folder),
             arguments=list(target.arguments),
             root=str(project.fixed),
             answer=str(answer),
@@ -76,21 +78,23 @@ def of_target(session: Session, target: Target, project: Project, place: Path) -
             topologies=list(options.tpus),
         )
     worker = "compiling" if target.expression else "compiling_step"
-    ended = session.work(worker, request, folder, project, variables=VARIABLES)
-    return _read(answer, failure, ended, options.tpus)
+    process = session.run_worker(worker, request, folder, project, variables=VARIABLES)
+    return _read(answer, failure, process, options.tpus)
 
 
-def _read(answer: Path, failure: Path, ended: Ended, names: tuple[str, ...]) -> tuple[Compiled, ...]:
+def _read(
+    answer: Path, failure: Path, process: ProcessResult, names: tuple[str, ...]
+) -> tuple[Compiled, ...]:
     failed = read_failure(failure, "fixed")
     if failed is not None:
         error = f"{failed.type}: {failed.message}"
         return tuple(Compiled(name, "fails", error=error, frames=failed.frames) for name in names)
     if not answer.exists():
-        error = ended.death or "the process left no result"
+        error = process.error or "the process wrote no result"
         return tuple(Compiled(name, "not run", error=error) for name in names)
     rows = json.loads(answer.read_text(encoding="utf-8"))
     if not rows:
-        error = "the program takes no step of an optimizer"
+        error = "the program does not call the `step` of an optimizer"
         return tuple(Compiled(name, "not run", error=error) for name in names)
     return tuple(map(_compiled, rows))
 

@@ -1,4 +1,4 @@
-"""How a program is started: as `python FILE.py` does, or as `python -m` does if it has relative imports."""
+"""Starts programs like `python FILE.py`, or like `python -m` if they have relative imports."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ def script(file: Path, root: Path, launcher: Path) -> Path:
 
     Args:
         file: the program, in a copy of the project.
-        root: the copy.
-        launcher: where a launcher is written, outside of the copy, so that its frames are not the user's.
+        root: the folder of the copy.
+        launcher: the file for a launcher: outside of the copy, so that its frames are not reported.
     """
     levels = _levels(file)
     if not levels:
@@ -36,7 +36,7 @@ def script(file: Path, root: Path, launcher: Path) -> Path:
 
 
 def _levels(file: Path) -> int:
-    """How many packages up the relative imports of a file reach; 0 if it has none, or cannot be read."""
+    """The highest level of the relative imports of a file; 0 if it has none, or cannot be read."""
     try:
         tree = ast.parse(file.read_bytes())
     except (OSError, SyntaxError, ValueError):

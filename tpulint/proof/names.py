@@ -1,4 +1,4 @@
-"""How a command line tells modules from programs, and names of chips."""
+"""Distinguishes modules from programs on the command line, and completes the names of topologies."""
 
 from __future__ import annotations
 
@@ -20,5 +20,5 @@ def names_module(word: str) -> bool:
 
 
 def topology(name: str) -> str:
-    """The topology that a name stands for: `v5e:2x2` for `v5e`; the name of a topology is itself."""
+    """The topology of a chip name, such as `v5e:2x2` for `v5e`; other names are returned unchanged."""
     return _TOPOLOGIES.get(name, name)

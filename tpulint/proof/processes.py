@@ -1,4 +1,4 @@
-"""User code in processes of its own, with limits of time and memory."""
+"""Processes for user code, with limits of time and memory."""
 
 from __future__ import annotations
 
@@ -21,61 +21,70 @@ _PAGE = os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 4096
 
 
 _running: set[int] = set()
-"""The processes that `run` waits for, in any thread."""
+"""The processes that `run` waits for, in all threads."""
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What a process may use: seconds, and bytes of resident memory with the processes that it starts."""
+    """The limits of a process and its children: seconds, and bytes of resident memory."""
 
     seconds: float
     memory: int
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
-    """How a process ended; `stopped` says which limit ended it."""
+class ProcessResult:
+    """The result of a process.
+
+    Args:
+        status: the exit status, or the negative number of the signal that killed it.
+        stdout: its standard output.
+        stderr: its standard error.
+        exceeded_limit: a message about the limit that it exceeded; "" if none.
+    """
 
     status: int
-    printed: str
-    errors: str
-    stopped: str = ""
+    stdout: str
+    stderr: str
+    exceeded_limit: str = ""
 
     @property
-    def death(self) -> str:
-        """Why it ended before its work was done, in words; empty if it exited by itself with status 0."""
-        if self.stopped:
-            return self.stopped
+    def error(self) -> str:
+        """Why the process failed, in words; "" if it exited with status 0."""
+        if self.exceeded_limit:
+            return self.exceeded_limit
         if self.status < 0:
-            return f"the process died of {signal.Signals(-self.status).name}"
+            return f"the process was killed by {signal.Signals(-self.status).name}"
         return f"the process exited with status {self.status}" if self.status else ""
 
 
-def run(arguments: Sequence[str], folder: Path, environment: Mapping[str, str], limits: Limits) -> Ended:
-    """Run `python ARGUMENTS` in a folder and wait for its end; what it started ends with it."""
-    with tempfile.TemporaryFile() as printed, tempfile.TemporaryFile() as errors:
+def run(
+    arguments: Sequence[str], folder: Path, environment: Mapping[str, str], limits: Limits
+) -> ProcessResult:
+    """Run `python ARGUMENTS` in a folder, wait for its end, and kill the processes that it leaves behind."""
+    with tempfile.TemporaryFile() as stdout, tempfile.TemporaryFile() as stderr:
         process = subprocess.Popen(
             [sys.executable, "-W", "ignore", *arguments],
             cwd=folder,
             env=dict(environment),
             stdin=subprocess.DEVNULL,
-            stdout=printed,
-            stderr=errors,
+            stdout=stdout,
+            stderr=stderr,
             start_new_session=True,
         )
         _running.add(process.pid)
         try:
-            stopped = _watched(process, limits)
+            exceeded_limit = _wait(process, limits)
         finally:
             _kill(process.pid)
             process.wait()
             _running.discard(process.pid)
-        return Ended(process.returncode, text_of(printed), text_of(errors), stopped)
+        return ProcessResult(process.returncode, text_of(stdout), text_of(stderr), exceeded_limit)
 
 
 @contextlib.contextmanager
 def threads(number: int) -> Iterator[ThreadPoolExecutor]:
-    """Threads that run processes; an interruption ends the processes, instead of waiting for them."""
+    """A thread pool whose threads call `run`; on an exception, all processes are killed."""
     with ThreadPoolExecutor(number) as pool:
         try:
             yield pool
@@ -86,13 +95,13 @@ def threads(number: int) -> Iterator[ThreadPoolExecutor]:
 
 
 def _kill(process: int) -> None:
-    """Kill a process with all that it started."""
+    """Kill a process and its children."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(process, signal.SIGKILL)
 
 
-def _watched(process: subprocess.Popen[bytes], limits: Limits) -> str:
-    """Wait for the end of a process; which limit it passed, if any."""
+def _wait(process: subprocess.Popen[bytes], limits: Limits) -> str:
+    """Wait for the end of a process; a message about the limit that it exceeded, or ""."""
     deadline = time.monotonic() + limits.seconds
     while True:
         with contextlib.suppress(subprocess.TimeoutExpired):
@@ -101,7 +110,7 @@ def _watched(process: subprocess.Popen[bytes], limits: Limits) -> str:
         if time.monotonic() > deadline:
             return f"no end within {limits.seconds:g} s (--timeout)"
         if _resident(process.pid) > limits.memory:
-            return f"it took more than {limits.memory / 2**30:.1f} GiB of memory (--memory)"
+            return f"the process used more than {limits.memory / 2**30:.1f} GiB of memory (--memory)"
 
 
 def _resident(session: int) -> int:

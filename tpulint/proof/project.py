@@ -1,4 +1,4 @@
-"""Copies of a user's project: one as it is, and one that `fix --unsafe-fixes` rewrote."""
+"""Two copies of a user's project: the original, and one after `fix --unsafe-fixes`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tpulint.invocation import UsageError, asked_for
 from tpulint.settings import DEFAULT_EXCLUDE, matches
 
 _MARKS = (".git", "pyproject.toml", "setup.py", "setup.cfg")
-# The project may be the folder for temporary files, or have it inside.
+# The project may be or contain the folder for temporary files, which has the copies.
 _LEFT_OUT = (*(name for name in DEFAULT_EXCLUDE if name not in ("dist", "_build")), "tpulint-verify-*")
 LARGEST = 2 * 2**30
 """The largest project that is copied, in bytes."""
@@ -20,30 +20,30 @@ LARGEST = 2 * 2**30
 
 @dataclass(frozen=True, slots=True)
 class Project:
-    """A project in the user's tree, and its two copies."""
+    """The folder of a user's project, and its two copies."""
 
     root: Path
     original: Path
     fixed: Path
     fixes: int = 0
-    """How many fixes were applied to the second copy."""
+    """The number of fixes that were applied to the second copy."""
 
     def in_original(self, path: Path) -> Path:
-        """Where a path of the project is in the first copy."""
+        """The path in the first copy."""
         return self.original / path.resolve().relative_to(self.root)
 
     def in_fixed(self, path: Path) -> Path:
-        """Where a path of the project is in the second copy."""
+        """The path in the second copy."""
         return self.fixed / path.resolve().relative_to(self.root)
 
     def working_folder(self, file: Path) -> Path:
-        """The folder that a program is started in: the current one if it is in the project, or its own."""
+        """The working folder of a program: the current one if it is in the project, or its own."""
         here = Path.cwd().resolve()
         return here if here.is_relative_to(self.root) else file.resolve().parent
 
 
 def root_of(file: Path) -> Path:
-    """The folder above a file that looks like a project's, or else that of the file or of its package."""
+    """The closest folder with a file such as pyproject.toml, or else that of the file or its package."""
     folder = file.resolve().parent
     for candidate in (folder, *folder.parents):
         if any((candidate / mark).exists() for mark in _MARKS):
@@ -53,8 +53,13 @@ def root_of(file: Path) -> Path:
     return folder
 
 
-def copied(root: Path, place: Path, exclude: Sequence[str], *, fixes: bool = True) -> Project:
+def copy_project(root: Path, workspace: Path, exclude: Sequence[str]) -> Project:
     """Copy a project twice, and fix the second copy.
+
+    Args:
+        root: the folder of the project.
+        workspace: the folder for the copies.
+        exclude: patterns of files and folders that are not copied.
 
     Raises:
         UsageError: the project is too large to be copied.
@@ -63,20 +68,20 @@ def copied(root: Path, place: Path, exclude: Sequence[str], *, fixes: bool = Tru
     size = _size(root, left_out)
     if size > LARGEST:
         raise UsageError(
-            f"the project {root} has {size / 2**30:.1f} GiB, of which two copies would be made; leave folders"
-            " out with --exclude, or say with --project which folder to copy"
+            f"the project {root} has {size / 2**30:.1f} GiB, which is too large to copy twice; leave folders"
+            " out with --exclude, or name a smaller folder with --project"
         )
-    original = place / "original" / root.name
-    fixed = place / "fixed" / root.name
+    original = workspace / "original" / root.name
+    fixed = workspace / "fixed" / root.name
     for target in (original, fixed):
         shutil.copytree(
             root, target, symlinks=False, ignore=_ignoring(root, left_out), ignore_dangling_symlinks=True
         )
-    return Project(root, original, fixed, _fix(fixed) if fixes else 0)
+    return Project(root, original, fixed, _fix(fixed))
 
 
 def _fix(folder: Path) -> int:
-    """Apply all fixes to the files of a folder; how many they were."""
+    """Apply all fixes to the files of a folder, and return their number."""
     from tpulint.engine.fix import fix
 
     given = asked_for((str(folder),))

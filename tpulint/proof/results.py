@@ -1,6 +1,6 @@
-"""What `tpulint verify` finds out about a user's programs and modules, as plain values and as JSON.
+"""The results of `tpulint verify`, as plain values and as JSON.
 
-docs/verifying.md describes each field; `SCHEMA_VERSION` changes when one is renamed or removed.
+docs/verifying.md describes the fields; `SCHEMA_VERSION` changes when a field is renamed or removed.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ SCHEMA_VERSION = 1
 
 
 class State(StrEnum):
-    """Whether two runs gave the same."""
+    """The result of comparing two runs."""
 
     SAME = "same"
-    """Both were executed, and what was compared agrees."""
+    """Both were executed, and all compared values agree."""
     DIFFERS = "differs"
-    """Both were started; values differ, or the fixed code failed."""
+    """A value differs, or the fixed code fails."""
     NOT_RUN = "not run"
-    """Nothing can be said, for a stated reason."""
+    """There is no result; `reason` says why."""
 
 
 class LineState(StrEnum):
-    """What an abstract trace says of a line, beside the findings of `check`."""
+    """The result of an abstract trace for a line, compared with the findings of `check`."""
 
     CONFIRMED = "confirmed"
     """The trace failed here, and `check` reports it."""
@@ -39,7 +39,7 @@ class LineState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """A line of the user's code in a traceback; the path is relative to the project."""
+    """A frame of a traceback in the user's code; the path is relative to the project."""
 
     path: str
     line: int
@@ -49,10 +49,10 @@ class Frame:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """An exception of the user's code, cut to the frames that are the user's."""
+    """An exception in the user's code, with the frames that are in the user's code."""
 
     side: str
-    """Which code failed: `original` or `fixed`."""
+    """The code that failed: `original` or `fixed`."""
     type: str
     message: str
     frames: tuple[Frame, ...] = ()
@@ -60,16 +60,16 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """One sort of values that were compared, such as the losses."""
+    """The comparison of one type of values, such as the losses."""
 
     what: str
     state: State
     count: int = 0
-    """How many values or tensors were compared."""
+    """The number of values or tensors that were compared."""
     difference: float = 0.0
     """The largest difference, relative to the largest value of its tensor."""
     drift: float = 0.0
-    """The same between two runs of the original whose weights differ by 1e-6."""
+    """The largest difference between two runs of the original whose weights differ by 1e-6."""
     detail: str = ""
     """The first difference, or what was not compared and why."""
 
@@ -82,65 +82,66 @@ class TracedLine:
     path: str
     line: int
     hazard: str = ""
-    """What failed there; one of `tpulint.proof.workers.hazards.HAZARDS`."""
+    """The type of the failure; one of `tpulint.proof.workers.hazards.HAZARDS`."""
     message: str = ""
     code: str = ""
     """The code of the rule that reports the line."""
     source: str = ""
+    """The source text of the line."""
 
 
 @dataclass(frozen=True, slots=True)
 class Shapes:
-    """The shapes in which batches arrive, each of which is compiled."""
+    """The shapes of the batches of a data loader; JAX compiles the step for each."""
 
     count: int
     shapes: tuple[str, ...] = ()
     batches: int = 0
-    """How many batches were looked at."""
+    """The number of batches that were examined."""
     is_all: bool = False
-    """Whether these were all batches of the loader."""
+    """Whether these are all batches of the loader."""
 
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """All failures of one abstract trace of the original code, beside the findings of `check`."""
+    """All failures of an abstract trace of the original, compared with the findings of `check`."""
 
     state: str
-    """`complete`, `stopped` (by a failure that no placeholder helps over), or `not run`."""
+    """`complete`, `stopped` (by a failure for which there is no placeholder), or `not run`."""
     lines: tuple[TracedLine, ...] = ()
     reason: str = ""
-    """Why the trace stopped, or did not run."""
+    """Why the trace stopped, or was not run."""
     shapes: Shapes | None = None
     """The shapes of the batches of a program's data loader."""
 
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """Bytes on one chip, by the TPU compiler's assignment of buffers."""
+    """The memory of one chip in bytes, from the buffer assignment of the TPU compiler."""
 
     arguments: int = 0
     """Weights, optimizer state and batch."""
     outputs: int = 0
     aliased: int = 0
-    """The part of the outputs that takes the place of arguments."""
+    """The part of the outputs that reuses the memory of arguments."""
     temporary: int = 0
     """Activations and other intermediate results."""
     code: int = 0
     kept: int = 0
-    """Arrays that the program holds and that the function does not take."""
+    """Live arrays of the program that are not arguments of the function."""
     undivided: int = 0
-    """All bytes, where they exceed the memory: the compiler then does not say what they are for."""
+    """All bytes, if they exceed the memory of the chip: then the compiler reports only their sum."""
 
     @property
     def total(self) -> int:
-        """All bytes that are needed at one time."""
+        """The peak memory."""
         own = self.arguments + self.outputs - self.aliased + self.temporary + self.code
         return own + self.kept + self.undivided
 
 
 @dataclass(frozen=True, slots=True)
 class Collective:
-    """Communication between the chips of a mesh, by operation."""
+    """The number of collectives of one operation, such as `all-reduce`, and the bytes of their results."""
 
     operation: str
     count: int
@@ -149,27 +150,27 @@ class Collective:
 
 @dataclass(frozen=True, slots=True)
 class Compiled:
-    """What the TPU compiler says for one topology."""
+    """The result of the TPU compiler for one topology."""
 
     topology: str
     state: str
     """`compiles`, `fails` or `not run`."""
     chip: str = ""
     what: str = ""
-    """What was compiled: `forward`, `forward and backward`, or the functions of a step."""
+    """The compiled code: `forward`, `forward and backward`, or the functions of a step."""
     memory: Memory = field(default_factory=Memory)
     hbm: int = 0
-    """The bytes of one chip; 0 if not known."""
+    """The memory of one chip in bytes; 0 if it is not known."""
     fits: bool | None = None
     batch: int = 0
     largest_batch: int = 0
-    """The largest batch that fits; 0 if that was not computed."""
+    """The largest batch size that fits into memory; 0 if it was not searched for."""
     flops: float = 0.0
     bytes_accessed: float = 0.0
     seconds: float = 0.0
-    """The compiler's bound on the time, from operations and bytes."""
+    """A lower bound of the time, which the compiler computes from operations and bytes."""
     cycles: int = 0
-    """The compiler's estimate for the operations that it scheduled."""
+    """The cycles that the compiler estimates for the scheduled operations."""
     chips: int = 1
     collectives: tuple[Collective, ...] = ()
     compile_seconds: float = 0.0
@@ -179,7 +180,7 @@ class Compiled:
 
 @dataclass(frozen=True, slots=True)
 class Verification:
-    """One program or module, and everything that was found out about it."""
+    """The result for one program or module."""
 
     target: str
     kind: str
@@ -188,23 +189,23 @@ class Verification:
     reason: str = ""
     """Why it was not run, or the first difference."""
     steps: int = 0
-    """How many steps of an optimizer were compared."""
+    """The number of optimizer steps that were compared."""
     compared: tuple[Compared, ...] = ()
     failure: Failure | None = None
     operations: int = 0
-    """How many operations torchax executed."""
+    """The number of operations that torchax executed."""
     fixes: int = 0
-    """How many fixes were applied to the copy of the project."""
+    """The number of fixes that were applied to the copy of the project."""
     notes: tuple[str, ...] = ()
     trace: Trace | None = None
     compiled: tuple[Compiled, ...] = ()
     is_compiled_only: bool = False
-    """Whether it was not run because the user asked only for the compiler's results."""
+    """Whether it was not run because of `--compile-only`."""
     seconds: float = 0.0
 
     @property
     def exit_code(self) -> int:
-        """0: same, and compiled where asked for; 1: differs, fails to compile or does not fit; 2: not run."""
+        """1 if it differs, does not compile or does not fit into memory, else 2 if it was not run, else 0."""
         failed = any(one.state == "fails" or one.fits is False for one in self.compiled)
         if self.state is State.DIFFERS or failed:
             return 1
@@ -214,27 +215,27 @@ class Verification:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """One run of `tpulint verify`."""
+    """The results of one `tpulint verify`."""
 
     device: str
-    """What executed the fixed code: `cpu`, `gpu` or `tpu`, by JAX."""
+    """The device that executed the fixed code: `cpu`, `gpu` or `tpu`."""
     versions: dict[str, str]
     verifications: tuple[Verification, ...] = ()
 
     @property
     def exit_code(self) -> int:
-        """1 if anything differs, else 2 if anything (or everything) was not run, else 0."""
+        """1 if the exit code of a verification is 1, else 2 if one is 2 or there is none, else 0."""
         return exit_code(self.verifications)
 
 
 def exit_code(verifications: Iterable[Verification]) -> int:
-    """The exit code of a run; nothing executed is never 0."""
+    """The exit code of several verifications; 2 if there is none."""
     codes = {one.exit_code for one in verifications} or {2}
     return 1 if 1 in codes else max(codes)
 
 
 def as_json(report: Report) -> dict[str, Any]:
-    """A report in the documented form."""
+    """A report as JSON values; see docs/verifying.md."""
     document = {"schema_version": SCHEMA_VERSION, "exit_code": report.exit_code, **asdict(report)}
     for row, verification in zip(document["verifications"], report.verifications, strict=True):
         for compiled, source in zip(row["compiled"], verification.compiled, strict=True):

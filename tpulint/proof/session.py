@@ -1,4 +1,4 @@
-"""What all runs of one command have in common: options, device, limits, and how a worker is started."""
+"""The options, the device and the limits of one `tpulint verify`, and how its workers are started."""
 
 from __future__ import annotations
 
@@ -10,35 +10,41 @@ from pathlib import Path
 from typing import Any
 
 from tpulint.invocation import UsageError
-from tpulint.proof.processes import Ended, Limits, run
+from tpulint.proof.processes import Limits, ProcessResult, run
 from tpulint.proof.project import Project
 from tpulint.proof.results import Failure, Frame
 from tpulint.proof.targets import Options
 from tpulint.verify.platform import Platform
 
 ON_CPU = {"JAX_PLATFORMS": "cpu"}
-"""The variable of a process that computes nothing on an accelerator."""
+"""The environment variables of a process that does not use an accelerator."""
 
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """What all verifications of one command have in common."""
+    """The settings that all verifications of one command share.
+
+    Args:
+        options: the user's options.
+        platform: the device of the fixed code.
+        report_note: prints a note.
+    """
 
     options: Options
     platform: Platform
-    tell: Callable[[str], None]
+    report_note: Callable[[str], None]
 
     @property
     def limits(self) -> Limits:
-        """Of each process."""
+        """The limits of each process."""
         return Limits(self.options.timeout, self.options.memory)
 
     def environment(self, processes: int = 1) -> dict[str, str]:
-        """The variables of a process, beside which others may run."""
+        """The environment variables of a process, of which several may run at a time."""
         threads = max(1, (os.cpu_count() or 1) // processes)
         return {"OMP_NUM_THREADS": str(threads), "PYTHONHASHSEED": "0", **self.platform.environment}
 
-    def work(
+    def run_worker(
         self,
         worker: str,
         request: Any,
@@ -47,11 +53,16 @@ class Session:
         *,
         processes: int = 1,
         variables: Mapping[str, str] | None = None,
-    ) -> Ended:
-        """Run a worker, one of `tpulint.proof.workers`, with a request, in a folder.
+    ) -> ProcessResult:
+        """Run a worker in a process, and wait for its end.
 
-        The request has its own file, beside the one for failures that it names. Its `root` is a copy of the
-        project.
+        Args:
+            worker: the name of a module of `tpulint.proof.workers`.
+            request: an instance of its class `Request`, which is passed as a JSON file.
+            folder: the working folder.
+            project: the project of which the `root` of the request is a copy.
+            processes: the number of processes that run at the same time and share the CPU.
+            variables: further environment variables.
         """
         file = Path(request.failure).with_suffix(".request")
         values = {**asdict(request), "project": str(project.root)}
@@ -63,20 +74,15 @@ class Session:
 
 
 def read_failure(path: Path, side: str) -> Failure | None:
-    """The failure that a worker described in a file, if any.
+    """The failure that a worker wrote to a file; None if there is no file.
 
     Raises:
-        UsageError: the worker found the fault in what the user asked for.
+        UsageError: the user named a target, input or topology that does not exist.
     """
     if not path.exists():
         return None
     described = json.loads(path.read_text(encoding="utf-8"))
     if "usage" in described:
         raise UsageError(described["usage"])
-    return failure_of(described, side)
-
-
-def failure_of(described: dict[str, Any], side: str) -> Failure:
-    """A failure from plain values."""
     frames = tuple(Frame(**frame) for frame in described["frames"])
     return Failure(side, described["type"], described["message"], frames)

@@ -1,4 +1,4 @@
-"""What a command line or a `[tool.tpulint.verify]` table asks to verify."""
+"""The targets and options of `tpulint verify`, from a command line or a `[tool.tpulint.verify]` table."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from tpulint.invocation import UsageError
 from tpulint.proof.names import SPLIT, names_module
 
 CASE = "verify_"
-"""How the names of functions begin that give a module and its inputs."""
+"""The prefix of functions that return a module and its inputs."""
 _UNITS = {"": 2**30, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT]?)i?B?", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A program with its arguments, or an expression in a file that gives a module or a function."""
+    """A program with its arguments, or an expression for a module or function of a file."""
 
     file: Path
     arguments: tuple[str, ...] = ()
@@ -32,7 +32,7 @@ class Target:
 
     @property
     def name(self) -> str:
-        """As a command line names it."""
+        """The target as written on the command line."""
         if self.expression:
             return f"{self.file}:{self.expression}"
         return shlex.join([str(self.file), *self.arguments])
@@ -40,16 +40,16 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class Mesh:
-    """Axes of a mesh of chips, and rules for which axis splits which dimension of which weights."""
+    """The axes of a mesh of chips, with their sizes, and the sharding rules of weights."""
 
     axes: tuple[tuple[str, int], ...] = ()
     rules: tuple[tuple[str, tuple[str, ...]], ...] = ()
-    """A pattern of names of weights, and an axis for each dimension; empty for a whole one."""
+    """Patterns of weight names, each with an axis for each dimension; "" if the dimension is not split."""
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What the user may choose."""
+    """The options of the user."""
 
     steps: int = 3
     timeout: float = 600.0
@@ -86,7 +86,7 @@ def read_words(words: Sequence[str], inputs: Sequence[str]) -> list[Target]:
 def _module(word: str, inputs: Sequence[str]) -> Target:
     if not names_module(word):
         raise UsageError(
-            f"`{word}` is not `FILE.py:NAME`; a program is verified alone, with what follows as its arguments"
+            f"`{word}` is not `FILE.py:NAME`; programs and modules cannot be verified in the same command"
         )
     file, expression = SPLIT.split(word, maxsplit=1)
     _parsed(expression.replace("*", "_") if expression.startswith(CASE) else expression, "a module")
@@ -96,7 +96,7 @@ def _module(word: str, inputs: Sequence[str]) -> Target:
 
 
 def name_and_value(text: str) -> tuple[str, str]:
-    """An input's keyword, or none, and its expression."""
+    """The keyword of an input, or "", and its expression."""
     name, equals, value = text.partition("=")
     if equals and name.strip().isidentifier() and not value.startswith("="):
         return name.strip(), value.strip()
@@ -140,7 +140,7 @@ def read_mesh(axes: str, rules: Sequence[str]) -> Mesh:
     """A mesh such as `data=2,model=4`, with rules such as `attn.*weight=model,-`.
 
     Raises:
-        UsageError: they cannot be read.
+        UsageError: the axes or a rule are not valid.
     """
     try:
         pairs = [
@@ -163,7 +163,9 @@ def read_mesh(axes: str, rules: Sequence[str]) -> Mesh:
             raise UsageError(f"the pattern of `{rule}` is not valid: {error}") from None
         if not pattern or set(split) - names - {""}:
             known = ", ".join(sorted(names)) or "of --mesh"
-            raise UsageError(f"`{rule}` is not PATTERN=AXIS,AXIS with the axes {known}, or - for a whole one")
+            raise UsageError(
+                f"`{rule}` is not PATTERN=AXIS,AXIS with the axes {known}, or - for a dimension that stays whole"
+            )
         read.append((pattern, split))
     return Mesh(tuple(pairs), tuple(read))
 
@@ -184,7 +186,7 @@ def read_table(table: Mapping[str, Any], root: Path, options: Options) -> tuple[
     """The options and targets of a `[tool.tpulint.verify]` table in the pyproject.toml of a folder.
 
     Raises:
-        UsageError: the table has what it may not have.
+        UsageError: a key or a value is not valid.
     """
     where = f"{root / 'pyproject.toml'}: `tool.tpulint.verify"
     for key, value in table.items():

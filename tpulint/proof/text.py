@@ -24,7 +24,7 @@ _WIDTH = 14
 
 
 def render(report: Report, paint: Paint) -> str:
-    """All targets, and what they add up to."""
+    """The results of all targets, and a summary."""
     blocks = ["\n".join(_block(one, report.device, paint)) for one in report.verifications]
     text = "\n\n".join(blocks) + "\n"
     if len(report.verifications) > 1:
@@ -126,7 +126,7 @@ def _size(size: int) -> str:
 
 
 def _failure(failure: Failure, paint: Paint) -> Iterator[str]:
-    yield f"  your code raised this ({failure.side}):"
+    yield f"  exception in your code ({failure.side}):"
     yield from _frames(failure.frames, paint)
     first, *rest = failure.message.splitlines() or [""]
     yield f"    {paint.bad(failure.type)}: {first}"

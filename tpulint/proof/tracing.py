@@ -1,4 +1,4 @@
-"""All failures of an abstract trace, beside what `check` reports for the same code."""
+"""Traces the original abstractly, and compares the failing lines with the findings of `check`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 from tpulint.finding import Finding
 from tpulint.invocation import asked_for
-from tpulint.proof.processes import Ended
+from tpulint.proof.processes import ProcessResult
 from tpulint.proof.project import Project
 from tpulint.proof.results import LineState, Shapes, Trace, TracedLine
 from tpulint.proof.session import ON_CPU, Session, read_failure
@@ -17,12 +17,12 @@ from tpulint.proof.targets import Target
 from tpulint.proof.workers.tracing import Request
 
 _ABOUT_TRACES = ("TPU3", "TPU4", "TPU5", "TPU63")
-"""How the codes of rules begin that report what fails under trace."""
+"""The prefixes of the codes of rules about code that fails under trace."""
 
 
-def of_module(session: Session, target: Target, project: Project, place: Path) -> Trace:
+def trace_module(session: Session, target: Target, project: Project, workspace: Path) -> Trace:
     """Trace the original of a module abstractly."""
-    answer, failure = place / "trace.answer", place / "trace.failure"
+    answer, failure = workspace / "trace.answer", workspace / "trace.failure"
     for path in (answer, failure):
         path.unlink(missing_ok=True)
     request = Request(
@@ -34,22 +34,22 @@ def of_module(session: Session, target: Target, project: Project, place: Path) -
         failure=str(failure),
     )
     folder = project.in_original(project.working_folder(target.file))
-    ended = session.work("tracing", request, folder, project, variables=ON_CPU)
-    return read(answer, failure, ended, project)
+    process = session.run_worker("tracing", request, folder, project, variables=ON_CPU)
+    return read_trace(answer, failure, process, project)
 
 
-def read(answer: Path, failure: Path, ended: Ended, project: Project) -> Trace:
-    """The trace that a worker left, beside the findings of `check`."""
+def read_trace(answer: Path, failure: Path, process: ProcessResult, project: Project) -> Trace:
+    """The trace that a worker wrote, compared with the findings of `check`."""
     failed = read_failure(failure, "original")
     if failed is not None:
         return Trace("not run", reason=f"{failed.type}: {failed.message}")
     if not answer.exists():
-        return Trace("not run", reason=ended.death or "no module was called")
-    return beside_findings(json.loads(answer.read_text(encoding="utf-8")), project)
+        return Trace("not run", reason=process.error or "no module was called")
+    return compared_with_findings(json.loads(answer.read_text(encoding="utf-8")), project)
 
 
-def beside_findings(found: Mapping[str, Any], project: Project) -> Trace:
-    """The failures of a trace, each confirmed by a finding or missed, and findings without a failure."""
+def compared_with_findings(found: Mapping[str, Any], project: Project) -> Trace:
+    """The failures of a trace, with or without a finding, and the findings without a failure."""
     findings = _findings(project.original)
     lines = sorted(_lines(found, findings), key=lambda line: (line.path, line.line))
     shapes = found.get("shapes")
@@ -64,8 +64,11 @@ def beside_findings(found: Mapping[str, Any], project: Project) -> Trace:
 def _lines(found: Mapping[str, Any], findings: Mapping[str, Sequence[Finding]]) -> Iterator[TracedLine]:
     used: set[Finding] = set()
     for hazard in found["hazards"]:
-        places = [(hazard["path"], hazard["line"]), *([tuple(hazard["origin"])] if hazard["origin"] else [])]
-        reports = [one for path, line in places for one in findings.get(path, ()) if _covers(one, line)]
+        locations = [
+            (hazard["path"], hazard["line"]),
+            *([tuple(hazard["origin"])] if hazard["origin"] else []),
+        ]
+        reports = [one for path, line in locations for one in findings.get(path, ()) if _covers(one, line)]
         used.update(reports)
         about = [one for one in reports if one.code.startswith(_ABOUT_TRACES)] or reports
         yield TracedLine(
@@ -92,7 +95,7 @@ def _covers(finding: Finding, line: int) -> bool:
 
 
 def _findings(folder: Path) -> dict[str, list[Finding]]:
-    """What `check` reports, by file relative to the folder."""
+    """The findings of `check`, by the path of the file relative to the folder."""
     from tpulint.engine.run import analyse
 
     given = asked_for((str(folder),))

@@ -1,4 +1,4 @@
-"""The shapes in which a program's data loader gives batches."""
+"""The shapes of the batches of a program's data loader."""
 
 from __future__ import annotations
 
@@ -7,32 +7,33 @@ import time
 from typing import Any
 
 _SECONDS = 10.0
-"""How long batches are looked at."""
-_MOST_NAMED = 8
+"""The time limit for iterating over batches."""
+_MOST_SHAPES = 8
+"""How many shapes are listed."""
 
 
-class Loaders:
-    """Notes the loaders that a program iterates over."""
+class LoaderRecorder:
+    """Records the last data loader over which a program iterates."""
 
     def __init__(self) -> None:
         self._latest: Any = None
 
     def install(self) -> None:
-        """Note from now on."""
+        """Patch `DataLoader` to record its iterations."""
         import torch
 
         owner = torch.utils.data.DataLoader
         iterate = owner.__iter__
 
         @functools.wraps(iterate)
-        def noted(loader: Any) -> Any:
+        def recorded(loader: Any) -> Any:
             self._latest = loader
             return iterate(loader)
 
-        owner.__iter__ = noted
+        owner.__iter__ = recorded
 
     def shapes(self) -> dict[str, Any] | None:
-        """The shapes of the batches of the latest loader, as plain values; None if there was none."""
+        """The shapes of the batches of the last loader, as JSON values; None if there is no loader."""
         loader = self._latest
         if loader is None:
             return None
@@ -45,7 +46,7 @@ class Loaders:
                 break
         if not is_all and (rest := _last_batch(loader)):
             found[f"a last batch of {rest}"] = None
-        return {"count": len(found), "shapes": list(found)[:_MOST_NAMED], "batches": count, "is_all": is_all}
+        return {"count": len(found), "shapes": list(found)[:_MOST_SHAPES], "batches": count, "is_all": is_all}
 
 
 def _last_batch(loader: Any) -> int:

@@ -18,16 +18,16 @@ from tpulint.proof.workers.tpu_compiler import Topology
 from tpulint.proof.workers.tracing import jax_function, shape_of, state_of
 
 _TRIES = 12
-"""How many batches are tried in the search for the largest one."""
+"""The most batch sizes that the search for the largest one tries."""
 _STEP = 64
-"""How many times larger than one that fits the next batch may be."""
+"""The largest ratio of the next batch size to one that fits."""
 _NEARLY = 0.97
-"""The part of the memory beyond which no larger batch is tried."""
+"""The fraction of the memory at which the search ends."""
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What to compile, and for what."""
+    """The module to compile, the topologies and the mesh."""
 
     path: str
     expression: str
@@ -55,7 +55,7 @@ def run(request: Request) -> list[dict[str, Any]]:
 
 
 def _abstract_subject(request: Request) -> Subject:
-    """The subject with weights that have no memory; with real ones, if it reads them while it is made."""
+    """The subject with weights on the device `meta`, or on the CPU if its constructor reads their values."""
     import torch
 
     module = loading.imported(Path(request.path))
@@ -89,17 +89,17 @@ class _Compilation:
         self._batch = firsts[0] if firsts else 0
 
     def row(self) -> dict[str, Any]:
-        """The costs for the batch of the inputs, and the largest batch if that is asked for."""
+        """The costs for the batch size of the inputs, and, if requested, the largest batch size."""
         row = self._compiled(self._batch)
         if self._request.largest_batch and row["state"] == "compiles" and self._batch and row["hbm"]:
             row["largest_batch"] = self._largest(row)
         return row
 
     def _largest(self, row: dict[str, Any]) -> int:
-        """The largest batch that compiles and fits, to within a twentieth.
+        """The largest batch size that compiles and fits into memory, with an error of at most 5 %.
 
-        A line through the two largest batches that fit gives the next one to try: the memory of small batches
-        may grow in another way than that of large ones.
+        The next size is extrapolated linearly from the two largest sizes that fit: the memory of small batches
+        may grow differently.
         """
         if not row["fits"]:
             return 0
@@ -156,7 +156,7 @@ class _Compilation:
         return gradients
 
     def _batched(self, batch: int) -> list[Any]:
-        """The inputs with another batch, which is the first dimension of those that have its size there."""
+        """The inputs with another batch size, in each first dimension that has the original batch size."""
         import jax
 
         return [
@@ -174,14 +174,14 @@ class _Compilation:
         return jax.ShapeDtypeStruct(shape.shape, shape.dtype, sharding=NamedSharding(self._mesh, spec))
 
     def _axes_of(self, name: str, shape: Any) -> tuple[str, ...]:
-        """The axes that split the dimensions of a weight, by the first rule whose pattern its name has."""
+        """The axes that split the dimensions of a weight, by the first rule that matches its name."""
         for pattern, axes in self._request.rules:
             if re.search(pattern, name):
                 return tuple(axes)[: len(shape.shape)]
         return ()
 
     def _axes_of_input(self, shape: Any) -> tuple[str, ...]:
-        """The first axis of a mesh splits the batch."""
+        """The axes that split an input: the first axis of the mesh for the batch, if its size allows that."""
         axes = self._request.axes
         return (axes[0][0],) if axes and shape.shape and shape.shape[0] % axes[0][1] == 0 else ()
 

@@ -17,13 +17,13 @@ from tpulint.proof.workers.tpu_compiler import Topology
 from tpulint.verify.steps import EndOfSteps, StepCounter
 
 _STEPS = 6
-"""With the sixth step, the runtime has compiled everything that it compiles."""
+"""The step that is compiled; in the steps before, the runtime may still compile further functions."""
 _SUMS = ("flops", "bytes_accessed", "seconds", "cycles")
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What to run, and what to compile for."""
+    """The program, and the topologies."""
 
     path: str
     arguments: list[str]
@@ -45,7 +45,7 @@ def run(request: Request) -> list[dict[str, Any]]:
 
 
 def _recorded(request: Request) -> list[Call]:
-    """The calls of compiled functions in the last step; what is printed meanwhile is not."""
+    """The calls of compiled functions in the last step of the program."""
     import jax
     import jax.extend.core
 
@@ -68,7 +68,7 @@ def _recorded(request: Request) -> list[Call]:
     except SystemExit as error:
         if error.code:
             raise
-    # What follows the last step begins the next one, and is not complete.
+    # The calls after the last step belong to the next one, which is not complete.
     return recorder.steps[counter.steps - 1] if counter.steps else []
 
 

@@ -1,4 +1,4 @@
-"""Exceptions of the user's code, cut to the frames that are the user's."""
+"""Exceptions in the user's code, with the frames that are in the user's code."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ _LONGEST = 600
 
 
 def described(error: BaseException, root: str) -> dict[str, Any]:
-    """Type, message and frames of an exception as plain values; frames of files in the folder `root`."""
+    """Type, message and frames of an exception as JSON values; only frames in the folder `root`."""
     frames = frames_of(error, root)
     if isinstance(error, SyntaxError) and error.filename and error.filename.startswith(root):
-        place = Path(error.filename).relative_to(root)
+        path = Path(error.filename).relative_to(root)
         frames.append(
             {
-                "path": str(place),
+                "path": str(path),
                 "line": error.lineno or 0,
                 "function": "",
                 "code": (error.text or "").strip(),
@@ -30,7 +30,7 @@ def described(error: BaseException, root: str) -> dict[str, Any]:
 
 
 def frames_of(error: BaseException, root: str) -> list[dict[str, Any]]:
-    """The frames of an exception that are in files of a folder; of its cause, if it has none itself."""
+    """The frames of an exception in files of a folder; those of its cause, if it has none itself."""
     seen: set[int] = set()
     current: BaseException | None = error
     while current is not None and id(current) not in seen:

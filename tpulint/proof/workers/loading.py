@@ -1,4 +1,4 @@
-"""The user's module or function, and its inputs, from the expressions of a target."""
+"""Loads the user's module or function, and its inputs, from the expressions of a target."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from tpulint.proof.targets import CASE, name_and_value
 
 
 class BadTargetError(Exception):
-    """What the user asked for is not there, in one line."""
+    """A target, an input or a topology does not exist; the message is one line."""
 
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """What is called, and with what."""
+    """A module or function, and its arguments."""
 
     call: Callable[..., Any]
     arguments: tuple[Any, ...] = ()
@@ -39,7 +39,7 @@ class Subject:
 
 
 def imported(path: Path) -> ModuleType:
-    """A file as a module, by its name in its package if it is part of one; its neighbours can be imported."""
+    """Import a file, by its full name if it is in a package; other files of its folder can be imported."""
     top = path.parent
     while (top / "__init__.py").exists():
         top = top.parent
@@ -57,16 +57,17 @@ def imported(path: Path) -> ModuleType:
 
 
 def names_of_cases(module: ModuleType, pattern: str) -> list[str]:
-    """The functions of a file that give a subject, by a pattern such as `verify_*`."""
+    """The names of the functions of a file that match a pattern such as `verify_*`."""
     names = [name for name, value in vars(module).items() if inspect.isfunction(value)]
     return [name for name in names if name.startswith(CASE) and fnmatch.fnmatchcase(name, pattern)]
 
 
 def subject(module: ModuleType, path: str, expression: str, inputs: Sequence[str]) -> Subject:
-    """Evaluate the expressions; what the user's code raises goes to the caller.
+    """Evaluate the expressions of a target.
 
     Raises:
         BadTargetError: a name does not exist, or the value cannot be called.
+        Exception: the user's code raises it.
     """
     import torch
 
@@ -96,8 +97,8 @@ def _of_case(function: Callable[[], Any]) -> Subject:
         case (call, tuple() | list() as arguments, dict() as keywords) if callable(call):
             return Subject(call, tuple(arguments), keywords)
     raise BadTargetError(
-        f"`{function.__name__}()` gives a {type(made).__name__}, not a module or function with a tuple of"
-        " arguments, and a dict of keyword arguments if there are any"
+        f"`{function.__name__}()` returns a {type(made).__name__}, not a module or function, a tuple of"
+        " arguments, and optionally a dict of keyword arguments"
     )
 
 

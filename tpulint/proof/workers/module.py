@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from tpulint.proof.workers import loading, requests
-from tpulint.proof.workers.answer import Answer
+from tpulint.proof.workers.call_result import CallResult
 from tpulint.proof.workers.loading import Subject
 from tpulint.proof.workers.runtime import enabled_runtime
 from tpulint.proof.workers.seeds import repeat_random_numbers
@@ -24,11 +24,11 @@ from tpulint.verify.values import Group, Value
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What to run, and where to leave what comes of it."""
+    """The call, and the files for its results."""
 
     where: str
-    """`reference`: on plain CPU torch, with CUDA emulated; `torchax`: on torchax, with the runtime; `cases`:
-    not at all, only the names of the functions that match the expression are listed."""
+    """`reference`: call it in plain PyTorch on the CPU, with CUDA emulated; `torchax`: call it on torchax,
+    with the runtime; `cases`: list the functions whose names match the expression."""
     path: str
     expression: str
     inputs: list[str]
@@ -40,7 +40,7 @@ class Request:
 
 
 def run(request: Request) -> Any:
-    """The answer; an exception of the user's code is left in the file for failures."""
+    """The result of the call, or the names of functions."""
     if request.where == "cases":
         return loading.names_of_cases(loading.imported(Path(request.path)), request.expression)
     repeat_random_numbers()
@@ -54,13 +54,13 @@ def run(request: Request) -> Any:
     return _on_torchax(request)
 
 
-def _on_torchax(request: Request) -> Answer:
+def _on_torchax(request: Request) -> CallResult:
     from tpulint.verify.on_torchax import Watch
 
     watch, runtime = Watch(), enabled_runtime()
     watch.install(entries=False)
-    answer = _called(_subject(request), "jax", runtime.differentiable)
-    return replace(answer, operations=watch.operations)
+    result = _called(_subject(request), "jax", runtime.differentiable)
+    return replace(result, operations=watch.operations)
 
 
 def _subject(request: Request) -> Subject:
@@ -72,8 +72,8 @@ def _subject(request: Request) -> Subject:
     return subject
 
 
-def _called(subject: Subject, device: str, compiled: Callable[[Any], Any]) -> Answer:
-    """Call the subject on a device, and compute the gradients of a sum of its results."""
+def _called(subject: Subject, device: str, compiled: Callable[[Any], Any]) -> CallResult:
+    """Call the subject on a device, and compute the gradients of a weighted sum of its results."""
     import torch
     from torch.utils import _pytree as pytree
 
@@ -98,15 +98,17 @@ def _called(subject: Subject, device: str, compiled: Callable[[Any], Any]) -> An
     if isinstance(loss, torch.Tensor) and loss.requires_grad:
         loss.backward()
     else:
-        notes.append("no gradients: no result depends on weights or inputs in a differentiable way")
+        notes.append("no gradients: no result is differentiable with respect to weights or inputs")
     gradients = {name: p.grad for name, p in parameters.items() if p.grad is not None}
     gradients |= {f"input {i}": one.grad for i, one in enumerate(floats) if one.grad is not None}
     buffers = dict(call.named_buffers()) if subject.is_module else {}
-    return Answer(subject.is_module, _plain(results), _group(gradients), _group(buffers), notes=tuple(notes))
+    return CallResult(
+        subject.is_module, _plain(results), _group(gradients), _group(buffers), notes=tuple(notes)
+    )
 
 
 def _weighted_sum(results: Any) -> Any:
-    """The sum of all floating-point results, each number with another weight."""
+    """The sum of all floating-point results, with a different weight for each element."""
     import torch
 
     total: Any = 0.0

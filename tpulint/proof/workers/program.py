@@ -21,11 +21,11 @@ from tpulint.verify.steps import Extent
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What to run, how far, and where to leave what comes of it."""
+    """The program, the number of steps, and the files for the results."""
 
     where: str
-    """`reference`: on plain CPU torch, with CUDA emulated; `trace`: in the same way, before each module that
-    it called is traced abstractly; `torchax`: as it is."""
+    """`reference`: run it in plain PyTorch on the CPU, with CUDA emulated; `trace`: run it in the same way,
+    and then trace each module that it called; `torchax`: run it as it is."""
     path: str
     arguments: list[str]
     root: str
@@ -36,11 +36,11 @@ class Request:
     shift: float = 0.0
     relative_shift: float = 0.0
     answer: str = ""
-    """The file for what a trace finds."""
+    """The file for the results of a trace."""
 
 
 def run(request: Request) -> None:
-    """Run the program; an exception of it is left in the file for failures, and raised again."""
+    """Run the program; an exception is written to the file for failures, and raised again."""
     sys.path.insert(0, "")  # for the program's folder
     repeat_random_numbers()
     extent = Extent(request.steps, request.shift, request.relative_shift)
@@ -57,16 +57,16 @@ def run(request: Request) -> None:
             on_torchax.run_script(Path(request.record), request.path, request.arguments, extent=extent)
     except BaseException as error:
         if isinstance(error, SystemExit) and not error.code:
-            raise  # the program's own end, or that of its steps
+            raise  # the program exits, or has taken all steps
         Path(request.failure).write_text(json.dumps(described(error, request.root)), encoding="utf-8")
         raise
 
 
 def _trace(request: Request, extent: Extent) -> None:
-    """Run the program, and then trace the modules that it called."""
+    """Run the program, and then trace each module that it called."""
     import torch
 
-    from tpulint.proof.workers.batches import Loaders
+    from tpulint.proof.workers.batches import LoaderRecorder
     from tpulint.proof.workers.loading import Subject
     from tpulint.proof.workers.tracing import traced
     from tpulint.verify import reference
@@ -86,12 +86,12 @@ def _trace(request: Request, extent: Extent) -> None:
         finally:
             depth -= 1
 
-    loaders = Loaders()
-    loaders.install()
+    loader_recorder = LoaderRecorder()
+    loader_recorder.install()
     torch.nn.Module.__call__ = called
     try:
         reference.run_script(Path(request.record), request.path, request.arguments, extent=extent)
-    except SystemExit:  # the program's own end, or that of its steps
+    except SystemExit:  # the program exits, or has taken all steps
         pass
     finally:
         torch.nn.Module.__call__ = call
@@ -99,7 +99,7 @@ def _trace(request: Request, extent: Extent) -> None:
         subject.call.train(is_training)  # type: ignore[attr-defined]
     if subjects:
         found = traced([subject for subject, _ in subjects.values()], request.root)
-        found["shapes"] = loaders.shapes()
+        found["shapes"] = loader_recorder.shapes()
         Path(request.answer).write_text(json.dumps(found), encoding="utf-8")
 
 

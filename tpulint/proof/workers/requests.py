@@ -1,4 +1,4 @@
-"""The request of a worker and its answer; the process imports the copy of the project, not the project."""
+"""Reads the request of a worker, lets it import the copy of the project, and writes its result."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ def _as_json(answer: Any) -> bytes:
 def answer(
     request: type[Any], run: Callable[[Any], Any], file: str, encode: Callable[[Any], bytes] = _as_json
 ) -> None:
-    """Leave what a function gives for a request, or what went wrong, in the files that the request names.
+    """Run a function for a request, and write its result or its exception to the files of the request.
 
     Args:
         request: the class of the request, with the paths `answer` and `failure`, and the folder `root`.
         run: the function.
         file: the JSON file with the request.
-        encode: the answer as bytes.
+        encode: converts the result to bytes.
     """
     asked = read(request, file)
     try:
@@ -42,17 +42,17 @@ def answer(
 
 
 def read(request: type[Request], file: str) -> Request:
-    """The request in a JSON file: its fields, and the user's `project`, of which its `root` is a copy."""
+    """Read a request from a JSON file, which also has the user's `project`: the `root` is a copy of it."""
     values = json.loads(Path(file).read_text(encoding="utf-8"))
     import_copy(Path(values.pop("project")), Path(values["root"]))
     return request(**values)
 
 
 def import_copy(project: Path, copy: Path) -> None:
-    """Replace folders of the project on the import path by those of the copy.
+    """Replace folders of the project in `sys.path` with those of the copy.
 
-    Packages of the project that are installed in editable mode, or found by PYTHONPATH, would otherwise be
-    imported from the user's files, which are not fixed.
+    Otherwise, packages of the project that are installed in editable mode, or found through PYTHONPATH, would
+    be imported from the original files.
     """
     sys.path[:] = [_in_copy(folder, project, copy) for folder in sys.path]
     for finder in sys.meta_path:
@@ -65,7 +65,7 @@ def import_copy(project: Path, copy: Path) -> None:
 
 
 def _in_copy(folder: str, project: Path, copy: Path) -> str:
-    """The folder in the copy; itself if it is not of the project, or belongs to tpulint or to Python."""
+    """The folder in the copy; unchanged if it is not in the project, or belongs to tpulint or Python."""
     path = Path(folder)
     own = (Path(tpulint.__file__).parents[1], Path(sys.prefix))
     if not path.is_relative_to(project) or any(path.is_relative_to(one) for one in own):

@@ -1,4 +1,4 @@
-"""The runtime torchax-compat, which fixed code runs with."""
+"""Enables the runtime torchax-compat."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from types import ModuleType
 
 
 def enabled_runtime() -> ModuleType:
-    """The package, after the environment of torchax was entered; torchvision works beside it."""
+    """Enable the runtime, and return its package; the operators of torchvision are replaced if necessary."""
     import torchax_compat
 
     from tpulint.verify import torchvision_standin

@@ -1,4 +1,4 @@
-"""The same random numbers in each run."""
+"""Gives all runs the same random numbers."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 
 def repeat_random_numbers() -> None:
-    """Let all generators begin with the same seed where a program sets none."""
+    """Seed all random number generators, also those that a program would seed randomly."""
     import numpy as np
     import torch
 

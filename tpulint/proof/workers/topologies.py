@@ -1,4 +1,4 @@
-"""Looks up topologies and the chips for a mesh in libtpu: `python -m ...workers.topologies REQUEST`."""
+"""Checks topologies, and the size of the mesh: `python -m ...workers.topologies REQUEST`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tpulint.proof.workers.loading import BadTargetError
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What to look up, and where to leave what is wrong with it."""
+    """The topologies and the mesh, and the file for an error."""
 
     names: list[str]
     axes: list[tuple[str, int]]
@@ -23,10 +23,10 @@ class Request:
 
 
 def check(request: Request) -> None:
-    """Look up the topologies.
+    """Check the topologies.
 
     Raises:
-        BadTargetError: libtpu does not know one, or the mesh has more chips.
+        BadTargetError: libtpu does not know a topology, or the mesh has more chips than it.
     """
     count = math.prod(size for _, size in request.axes)
     for name in request.names:
@@ -36,7 +36,7 @@ def check(request: Request) -> None:
 
 
 def main(file: str) -> None:
-    """Leave what is wrong in the file that a request names."""
+    """Check a request, and write an error to its file."""
     request = Request(**json.loads(Path(file).read_text(encoding="utf-8")))
     try:
         check(request)

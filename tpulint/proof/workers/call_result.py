@@ -1,4 +1,4 @@
-"""What a worker gives back of a call; in a module of its own, since what `__main__` has is not unpickled."""
+"""The result of a call, in a separate module, because classes of `__main__` cannot be unpickled elsewhere."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from tpulint.verify.values import Group, Value
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
-    """What a call gave: results, gradients of the weights and inputs, and buffers after the call."""
+class CallResult:
+    """The results of a call, the gradients of weights and inputs, and the buffers after the call."""
 
     is_module: bool
     results: Value

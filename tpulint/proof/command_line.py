@@ -1,4 +1,4 @@
-"""Options and targets, from the command line over the table `[tool.tpulint.verify]`."""
+"""Reads options and targets from the command line and from the table `[tool.tpulint.verify]`."""
 
 from __future__ import annotations
 
@@ -14,18 +14,23 @@ from tpulint.proof.targets import Options, Target, read_mesh, read_size, read_ta
 from tpulint.settings import load
 
 
-def chosen(
+def read_command_line(
     words: Sequence[str], inputs: Sequence[str], choices: Mapping[str, Any]
 ) -> tuple[Options, list[Target]]:
-    """What a command line asks for; the table of the nearest pyproject.toml has what it leaves open.
+    """The options and targets of a command line, with defaults from the closest pyproject.toml.
+
+    Args:
+        words: a program with its arguments, or modules.
+        inputs: the values of `--input`.
+        choices: the values of the other options; None or () for an option that is not given.
 
     Raises:
-        UsageError: something is not as it has to be.
-        ValueError: the memory limit is no size.
+        UsageError: a word, an option or the table is not valid.
+        ValueError: the memory limit is not a size.
     """
     options, targets = Options(), read_words(words, inputs)
-    place = targets[0].file.resolve().parent if targets else Path.cwd()
-    if (found := _table(place)) is not None:
+    folder = targets[0].file.resolve().parent if targets else Path.cwd()
+    if (found := _table(folder)) is not None:
         table, root = found
         options, listed = read_table(table, root, options)
         targets = targets or listed
@@ -40,8 +45,8 @@ def chosen(
         given["mesh"] = read_mesh(axes or "", rules)
     options = replace(options, **given)
     if options.mesh.axes and not options.mesh.rules:
-        # The rules by which `fix` lets programs shard their parameters.
-        options = replace(options, mesh=replace(options.mesh, rules=load(place).sharding))
+        # The rules that `fix` writes into programs.
+        options = replace(options, mesh=replace(options.mesh, rules=load(folder).sharding))
     if options.project is not None:
         for target in targets:
             if not target.file.resolve().is_relative_to(options.project.resolve()):
@@ -50,6 +55,7 @@ def chosen(
 
 
 def _table(start: Path) -> tuple[Mapping[str, Any], Path] | None:
+    """The table in the closest pyproject.toml that has one, and its folder."""
     for folder in (start, *start.parents):
         path = folder / "pyproject.toml"
         if path.is_file():

@@ -164,7 +164,7 @@ def read_mesh(axes: str, rules: Sequence[str]) -> Mesh:
         if not pattern or set(split) - names - {""}:
             known = ", ".join(sorted(names)) or "of --mesh"
             raise UsageError(
-                f"`{rule}` is not PATTERN=AXIS,AXIS with the axes {known}, or - for a dimension that stays whole"
+                f"`{rule}` is not PATTERN=AXIS,AXIS with the axes {known}, or - for a dimension left whole"
             )
         read.append((pattern, split))
     return Mesh(tuple(pairs), tuple(read))

@@ -45,7 +45,7 @@ class Request:
 
 def run(request: Request) -> list[dict[str, Any]]:
     """A row of costs for each topology."""
-    topologies = [tpu_compiler.described(name) for name in request.topologies]
+    topologies = [tpu_compiler.topology_named(name) for name in request.topologies]
     import torchax
 
     runtime = enabled_runtime()
@@ -98,8 +98,8 @@ class _Compilation:
     def _largest(self, row: dict[str, Any]) -> int:
         """The largest batch size that compiles and fits into memory, with an error of at most 5 %.
 
-        The next size is extrapolated linearly from the two largest sizes that fit: the memory of small batches
-        may grow differently.
+        The next size is extrapolated linearly from the two largest sizes that fit, because the memory of
+        small batches may grow differently.
         """
         if not row["fits"]:
             return 0

@@ -38,7 +38,7 @@ def run(request: Request) -> list[dict[str, Any]]:
     """A row of costs for each topology; none if the program takes no step of an optimizer."""
     import jax
 
-    topologies = [tpu_compiler.described(name) for name in request.topologies]
+    topologies = [tpu_compiler.topology_named(name) for name in request.topologies]
     jit = jax.jit
     calls = _recorded(request)
     return [_row(topology, calls, jit, request.root) for topology in topologies] if calls else []

@@ -1,7 +1,7 @@
-"""Goes on where a trace would stop: each failure is noted with the user's line, and a placeholder is used.
+"""Records the failures of a trace with the user's lines, and continues with placeholders.
 
-What is patched are the few points at which JAX and torchax ask a traced value for its numbers, and torchax's
-points for operators that it lacks and for tensors of the host.
+This module patches the functions of JAX and torchax that read the values of tracers, and the functions of
+torchax for operators that it does not implement and for host tensors.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from typing import Any
 from tpulint.proof.workers.failures import is_below
 
 HAZARDS = ("branch", "item", "host copy", "mask", "size", "host tensor", "operator", "leak", "error")
-"""What fails under trace: a branch on a value, a scalar read, a copy to the host, a read by a boolean mask,
-a size that depends on values, a host tensor in traced code, an operator that torchax lacks, a traced value
-that outlives the trace, and any other exception."""
+"""The types of failures under trace: a branch on a value, a scalar read, a copy to the host, indexing with a
+boolean mask, a size that depends on values, a host tensor in traced code, an operator that torchax does not
+implement, a tracer that leaks from the trace, and any other exception."""
 
 ORIGIN = "_tpulint_origin"
-"""The attribute of a host tensor that has the file and line at which it was made."""
-_MOST_ROUNDS = 8
-"""How often a branch is taken in the same way before it is taken in the other, so that loops end."""
+"""The attribute of a host tensor with the file and line that created it."""
+_MOST_REPETITIONS = 8
+"""How often a branch goes the same way before it goes the other way, so that loops end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,11 +42,16 @@ class Hazard:
     message: str
     source: str
     origin: tuple[str, int] | None = None
-    """Where a host tensor was made."""
+    """The file and line that created the host tensor."""
 
 
 class Hazards:
-    """The failures of one trace, in the order in which they came up."""
+    """The failures of one trace, in their order.
+
+    Args:
+        root: the folder of the user's code.
+        branch: whether branches on traced values are taken.
+    """
 
     def __init__(self, root: str, *, branch: bool) -> None:
         self._root, self._branch = root, branch
@@ -56,19 +61,19 @@ class Hazards:
 
     @property
     def found(self) -> list[Hazard]:
-        """All that was noted."""
+        """All recorded failures."""
         return list(self._found.values())
 
-    def note(self, hazard: str, message: str, origin: tuple[str, int] | None = None) -> FrameType | None:
-        """Note a failure at the innermost line of the user's code; gives its frame."""
+    def record(self, hazard: str, message: str, origin: tuple[str, int] | None = None) -> FrameType | None:
+        """Record a failure at the innermost line of the user's code, and return its frame."""
         frame = user_frame(self._root)
         if frame is not None:
             found = self._at(hazard, message, frame.f_code.co_filename, frame.f_lineno)
             self._add(replace(found, origin=origin))
         return frame
 
-    def note_error(self, error: BaseException, frames: list[dict[str, Any]]) -> None:
-        """Note an exception that no placeholder helps over."""
+    def record_error(self, error: BaseException, frames: list[dict[str, Any]]) -> None:
+        """Record an exception for which there is no placeholder."""
         if frames:
             last = frames[-1]
             message = f"{type(error).__name__}: {(str(error).splitlines() or [''])[0]}"[:300]
@@ -81,39 +86,39 @@ class Hazards:
         source = linecache.getline(file, line).strip()
         return Hazard(hazard, str(Path(file).relative_to(self._root)), line, message[:300], source)
 
-    def branches(self, message: str) -> bool:
-        """Note a branch on a traced value, and choose a way: asserts hold, and guards do not raise."""
-        frame = self.note("branch", message)
+    def branch_taken(self, message: str) -> bool:
+        """Record a branch on a traced value, and choose its condition: assertions and guards do not raise."""
+        frame = self.record("branch", message)
         if frame is None:
             return self._branch
-        place = (frame.f_code.co_filename, frame.f_lineno, frame.f_lasti)
-        self._visits[place] += 1
-        match _statement(*place[:2]):
+        location = (frame.f_code.co_filename, frame.f_lineno, frame.f_lasti)
+        self._visits[location] += 1
+        match _statement(*location[:2]):
             case ast.Assert():
                 return True
             case ast.If(body=[ast.Raise(), *_]):
                 return False
             case ast.While():
-                return self._visits[place] % 2 == 1
-        return self._branch if self._visits[place] <= _MOST_ROUNDS else not self._branch
+                return self._visits[location] % 2 == 1
+        return self._branch if self._visits[location] <= _MOST_REPETITIONS else not self._branch
 
-    def note_assignment(self, owner: Any, name: str) -> None:
-        """Remember where a traced value was put into an attribute."""
+    def record_assignment(self, owner: Any, name: str) -> None:
+        """Remember an assignment of a traced value to an attribute."""
         frame = user_frame(self._root)
         if frame is not None:
             message = f"`self.{name}` holds a traced value after the trace"
             hazard = self._at("leak", message, frame.f_code.co_filename, frame.f_lineno)
             self._assigned[id(owner), name] = owner, hazard
 
-    def note_leaks(self) -> None:
-        """Note the assignments whose traced values are still there after the trace."""
+    def record_leaks(self) -> None:
+        """Record the assignments whose traced values are still in the attributes after the trace."""
         for (_, name), (owner, hazard) in self._assigned.items():
             if is_traced(getattr(owner, name, None)):
                 self._add(hazard)
 
 
 def origin_of(tensor: Any) -> tuple[str, int] | None:
-    """Where a host tensor was made, if that is known."""
+    """The file and line that created a host tensor, if they are known."""
     origin: tuple[str, int] | None = vars(tensor).get(ORIGIN)
     return origin
 
@@ -136,7 +141,7 @@ def _tree(file: str) -> ast.AST | None:
 
 @functools.lru_cache(maxsize=1024)
 def _statement(file: str, line: int) -> ast.stmt | None:
-    """The smallest statement on a line, or whose test is on the line."""
+    """The innermost statement that includes a line."""
     tree = _tree(file)
     found: ast.stmt | None = None
     for node in ast.walk(tree) if tree else ():
@@ -153,7 +158,7 @@ def is_traced(value: Any) -> bool:
 
 
 class _Patches:
-    """Replaced attributes, which are put back at the end."""
+    """Replaced attributes, which `restore` puts back."""
 
     def __init__(self) -> None:
         self._undo: list[Callable[[], None]] = []
@@ -171,8 +176,8 @@ class _Patches:
 
 
 @contextmanager
-def noted(hazards: Hazards) -> Iterator[None]:
-    """Note failures of what is traced within, and go on with placeholders; see `scalars_replaced`, too."""
+def recording(hazards: Hazards) -> Iterator[None]:
+    """Record the failures of traces in the context; see also `scalars_replaced`."""
     patches = _Patches()
     try:
         _patch_reads_of_values(patches, hazards)
@@ -196,7 +201,7 @@ def _ones(aval: Any) -> Any:
 
 
 def _patch_reads_of_values(patches: _Patches, hazards: Hazards) -> None:
-    """`bool`, `int`, `float` of a traced value, and what needs a concrete one."""
+    """Patch `bool`, `int` and `float` of tracers, and functions that need a concrete value."""
     from jax._src import core
 
     tracer = core.Tracer
@@ -210,8 +215,8 @@ def _patch_reads_of_values(patches: _Patches, hazards: Hazards) -> None:
                 return original(self, *args, **kwargs)
             message = f"{name.strip('_')}() of a traced {self.aval.str_short()}"
             if name == "__bool__":
-                return hazards.branches(message)
-            hazards.note("item", message)
+                return hazards.branch_taken(message)
+            hazards.record("item", message)
             return placeholder
 
         patches.put(tracer, name, read)
@@ -222,7 +227,7 @@ def _patch_reads_of_values(patches: _Patches, hazards: Hazards) -> None:
         put(name, placeholder)
 
     def array(self: Any, *_: Any, **__: Any) -> Any:
-        hazards.note("host copy", f"NumPy array of a traced {self.aval.str_short()}")
+        hazards.record("host copy", f"NumPy array of a traced {self.aval.str_short()}")
         return _ones(self.aval)
 
     patches.put(tracer, "__array__", array)
@@ -235,9 +240,9 @@ def _patch_reads_of_values(patches: _Patches, hazards: Hazards) -> None:
         message = f"needs the value of a traced {value.aval.str_short()}"
         placeholder = _ones(value.aval)
         if placeholder.dtype == bool and placeholder.ndim == 0:
-            placeholder = _full(placeholder, hazards.branches(message))
+            placeholder = _full(placeholder, hazards.branch_taken(message))
         else:
-            hazards.note(what, message)
+            hazards.record(what, message)
         return placeholder if force is None else force(placeholder)
 
     patches.put(core, "concrete_or_error", concrete)
@@ -250,7 +255,7 @@ def _full(array: Any, value: bool) -> Any:
 
 
 def _is_scalar_read() -> bool:
-    """Whether torch reads a tensor as a Python number."""
+    """Whether torch is converting a tensor to a Python number."""
     frame: FrameType | None = sys._getframe(2)  # noqa: SLF001
     for _ in range(12):
         if frame is None:
@@ -262,7 +267,7 @@ def _is_scalar_read() -> bool:
 
 
 def scalars_replaced(hazards: Hazards) -> Any:
-    """A mode in which functions of torch that read a traced scalar in C++, as `arange` does, are given 1."""
+    """A mode that replaces traced scalars by 1 for functions that read them in C++, such as `arange`."""
     import torch
     from torch.overrides import TorchFunctionMode
     from torch.utils import _pytree as pytree
@@ -275,7 +280,7 @@ def scalars_replaced(hazards: Hazards) -> Any:
                 if "cannot be called on meta tensors" not in str(error):
                     raise
             name = getattr(func, "__name__", "a function")
-            hazards.note("size", f"`{name}` needs the value of a traced scalar")
+            hazards.record("size", f"`{name}` needs the value of a traced scalar")
             args, kwargs = pytree.tree_map_only(torch.Tensor, number, (args, kwargs or {}))
             return func(*args, **kwargs)
 
@@ -286,7 +291,7 @@ def scalars_replaced(hazards: Hazards) -> Any:
 
 
 def _patch_masks(patches: _Patches, hazards: Hazards) -> None:
-    """A read by a boolean mask, which is taken as one of all elements."""
+    """Patch indexing with a boolean mask, to select all elements."""
     import dataclasses
 
     import numpy as np
@@ -300,7 +305,7 @@ def _patch_masks(patches: _Patches, hazards: Hazards) -> None:
 
     def expanded(self: Any) -> Any:
         if any(map(is_mask, self.indices)):
-            hazards.note("mask", "the number of elements that a traced mask selects is not known")
+            hazards.record("mask", "the number of elements that a traced mask selects is not known")
             indices = [
                 i._replace(index=np.ones(core.typeof(i.index).shape, bool)) if is_mask(i) else i
                 for i in self.indices
@@ -312,37 +317,36 @@ def _patch_masks(patches: _Patches, hazards: Hazards) -> None:
 
 
 def _patch_host_copies(patches: _Patches, hazards: Hazards) -> None:
-    """`.cpu()`, `.numpy()`, `.tolist()` and formatting of traced tensors."""
+    """Patch `.cpu()`, `.numpy()`, `.tolist()` and formatting of traced tensors."""
     import numpy as np
     import torch
     from torchax import tensor
 
-    kind = tensor.Tensor
     copy = tensor.Environment._to_copy  # noqa: SLF001
 
     def to_copy(self: Any, value: Any, dtype: Any, device: Any) -> Any:
         name = device.type if isinstance(device, torch.device) else device
         if is_traced(value) and isinstance(name, str) and name.partition(":")[0] == "cpu":
-            hazards.note("host copy", "a traced tensor cannot be moved to the host")
+            hazards.record("host copy", "a traced tensor cannot be moved to the host")
             device = None
         return copy(self, value, dtype, device)
 
     def as_numpy(self: Any, *_: Any, **__: Any) -> Any:
-        hazards.note("host copy", "NumPy array of a traced tensor")
+        hazards.record("host copy", "NumPy array of a traced tensor")
         return np.asarray(_ones(self._elem.aval))
 
     def tolist(self: Any) -> Any:
-        hazards.note("host copy", "list of the values of a traced tensor")
+        hazards.record("host copy", "list of the values of a traced tensor")
         return _ones(self._elem.aval).tolist()
 
     def formatted(_: Any, spec: str) -> str:
-        hazards.note("item", "text of a traced tensor")
+        hazards.record("item", "text of a traced tensor")
         return format(1.0, spec) if spec else "1"
 
     patches.put(tensor.Environment, "_to_copy", to_copy)
     for name, function in (("numpy", as_numpy), ("tolist", tolist), ("__format__", formatted)):
-        original = getattr(kind, name)
-        patches.put(kind, name, _if_traced(function, original))
+        original = getattr(tensor.Tensor, name)
+        patches.put(tensor.Tensor, name, _if_traced(function, original))
 
 
 def _if_traced(function: Callable[..., Any], original: Callable[..., Any]) -> Callable[..., Any]:
@@ -354,7 +358,7 @@ def _if_traced(function: Callable[..., Any], original: Callable[..., Any]) -> Ca
 
 
 def _patch_host_tensors(patches: _Patches, hazards: Hazards) -> None:
-    """Tensors of the host, of more than one element, in operations with traced ones."""
+    """Patch operations of traced tensors with host tensors of more than one element."""
     import torch
     import torchax
     from torch.utils import _pytree as pytree
@@ -369,20 +373,20 @@ def _patch_host_tensors(patches: _Patches, hazards: Hazards) -> None:
                 return value
             shape = "x".join(map(str, value.shape))
             message = f"a host tensor ({shape}) in an operation with traced tensors"
-            hazards.note("host tensor", message, origin_of(value))
+            hazards.record("host tensor", message, origin_of(value))
             return tensor.Tensor(self.t2j_copy(value), self)
 
         return convert(self, pytree.tree_map_only(torch.Tensor, moved, values))
 
     patches.put(tensor.Environment, "t2j_iso", converted)
 
-    # torchax takes any tensor that it meets within an operation for one of its own.
+    # Within operations, torchax assumes that all tensors are its own.
     def array_of_view(view: Any) -> Any:
-        hazards.note("error", "torchax does not take a view in this place")
+        hazards.record("error", "torchax does not accept a view here")
         return view.jax()
 
     def array_of_host_tensor(value: Any) -> Any:
-        hazards.note("host tensor", "a host tensor in an operation with traced tensors", origin_of(value))
+        hazards.record("host tensor", "a host tensor in an operation with traced tensors", origin_of(value))
         return torchax.default_env().t2j_copy(value)
 
     patches.put(View, "_elem", _Fallback(array_of_view))
@@ -390,7 +394,7 @@ def _patch_host_tensors(patches: _Patches, hazards: Hazards) -> None:
 
 
 class _Fallback:
-    """An attribute for objects that do not have it themselves."""
+    """A descriptor for objects that do not have the attribute themselves."""
 
     def __init__(self, get: Callable[[Any], Any]) -> None:
         self._get = get
@@ -400,7 +404,7 @@ class _Fallback:
 
 
 def _patch_operators(patches: _Patches, hazards: Hazards) -> None:
-    """Operators that torchax lacks: their results have the shapes that PyTorch's meta device gives."""
+    """Patch operators that torchax does not implement, to return zeros of the shapes of the meta device."""
     import jax
     import jax.numpy as jnp
     import torch
@@ -417,7 +421,7 @@ def _patch_operators(patches: _Patches, hazards: Hazards) -> None:
         except tensor.OperatorNotFound:
             if not isinstance(function, torch._ops.OpOverload):  # noqa: SLF001
                 raise
-        hazards.note("operator", f"torchax has no `{function.name()}`")
+        hazards.record("operator", f"torchax does not implement `{function.name()}`")
 
         def on_meta(value: Any) -> Any:
             return torch.empty(value.shape, dtype=value.dtype, device="meta")
@@ -446,21 +450,21 @@ def _patch_operators(patches: _Patches, hazards: Hazards) -> None:
 
 
 def _patch_assignments(patches: _Patches, hazards: Hazards) -> None:
-    """Attributes of modules that get traced values."""
+    """Patch assignments of traced values to attributes of modules."""
     import torch
 
     assign = torch.nn.Module.__setattr__
 
     def assigned(self: Any, name: str, value: Any) -> None:
         if is_traced(value):
-            hazards.note_assignment(self, name)
+            hazards.record_assignment(self, name)
         assign(self, name, value)
 
     patches.put(torch.nn.Module, "__setattr__", assigned)
 
 
 def executed_lines(root: str) -> tuple[Callable[..., Any], dict[str, set[int]]]:
-    """A function for `sys.settrace` that collects the lines of files in a folder, and the lines."""
+    """A function for `sys.settrace` that collects the executed lines of files in a folder, and the lines."""
     lines: dict[str, set[int]] = {}
     prefix = f"{root}{os.sep}"
 

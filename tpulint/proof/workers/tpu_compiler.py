@@ -1,4 +1,4 @@
-"""The TPU's compiler, which libtpu holds and which runs on any host, and what it says of a function."""
+"""Compiles functions with the TPU compiler of libtpu, which runs on any host, and reads its results."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tpulint.proof.workers.failures import frames_of, is_below
 from tpulint.proof.workers.loading import BadTargetError
 
 _CYCLES = re.compile(r'"estimated_cycles":"(\d+)"')
-#: From this number on, the compiler has no estimate.
+#: Larger estimates mean that the compiler has none.
 _NO_ESTIMATE = 1 << 62
 _COLLECTIVE = re.compile(
     r" = (?P<type>.*?) (?P<operation>all-reduce|all-gather|reduce-scatter|all-to-all|collective-permute)"
@@ -31,24 +31,24 @@ _UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 
 @dataclass(frozen=True, slots=True)
 class Topology:
-    """Chips that JAX compiles for."""
+    """The chips to compile for."""
 
     name: str
     devices: tuple[Any, ...]
     hbm: int
-    """The bytes of high-bandwidth memory that the compiler may use on a device; 0 if it does not say."""
+    """The bytes of high-bandwidth memory that the compiler may use on a device; 0 if they are not known."""
 
     @property
     def chip(self) -> str:
-        """What JAX calls the chip, such as `TPU v5 lite`."""
+        """The name of the chip in JAX, such as `TPU v5 lite`."""
         return str(self.devices[0].device_kind)
 
 
 def devices(name: str) -> tuple[Any, ...]:
-    """The chips of a topology such as `v5e:2x2`, as JAX describes them.
+    """The devices of a topology such as `v5e:2x2`.
 
     Raises:
-        BadTargetError: libtpu does not know it.
+        BadTargetError: libtpu does not know the topology.
     """
     from jax.experimental import topologies
 
@@ -59,21 +59,25 @@ def devices(name: str) -> tuple[Any, ...]:
         raise BadTargetError(f"--tpu {name}: libtpu does not know this topology: {reason}") from None
 
 
-def described(name: str) -> Topology:
-    """The topology of a name, with the memory of its chips."""
+def topology_named(name: str) -> Topology:
+    """A topology, with the memory of its chips.
+
+    Raises:
+        BadTargetError: libtpu does not know the topology.
+    """
     found = devices(name)
     return Topology(name, found, _available_memory(found))
 
 
 def _available_memory(devices: Any) -> int:
-    """The memory that the compiler refuses to exceed, from its message about two terabytes of temporaries."""
+    """The memory that the compiler may use, from its error message for a function that needs terabytes."""
     import jax
     import jax.numpy as jnp
     import numpy as np
     from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-    place = NamedSharding(Mesh(np.array(devices[:1]), ("x",)), PartitionSpec())
-    vector = jax.ShapeDtypeStruct((2**19,), jnp.float32, sharding=place)
+    sharding = NamedSharding(Mesh(np.array(devices[:1]), ("x",)), PartitionSpec())
+    vector = jax.ShapeDtypeStruct((2**19,), jnp.float32, sharding=sharding)
 
     def too_large(x: Any) -> Any:
         return jnp.sort(jnp.sort(jnp.outer(x, x)), axis=0)
@@ -91,7 +95,7 @@ def _bytes_of(number: str, unit: str) -> int:
 
 
 def user_lines_only(runtime: ModuleType) -> None:
-    """Let the compiler's messages name lines of the user's code, not of torch, torchax or the runtime."""
+    """Make messages of the compiler name lines of the user's code, not of torch, torchax or the runtime."""
     import jax._src.source_info_util as source_info
     import torch
     import torchax
@@ -103,7 +107,7 @@ def user_lines_only(runtime: ModuleType) -> None:
 
 
 def costs(compiled: Any) -> dict[str, Any]:
-    """Memory, operations, bytes, time and communication of a compiled function, for one chip."""
+    """Memory, operations, bytes, time and collectives of a compiled function, for one chip."""
     memory, analysis, text = compiled.memory_analysis(), compiled.cost_analysis(), compiled.as_text()
     return {
         "memory": {
@@ -123,13 +127,13 @@ def costs(compiled: Any) -> dict[str, Any]:
 
 
 def cycles(text: str) -> int:
-    """The compiler's estimate for the operations that it scheduled, from the text of a program."""
+    """The sum of the cycles that the compiler estimates for operations, from the text of a program."""
     estimates = map(int, _CYCLES.findall(text))
     return sum(estimate for estimate in estimates if estimate < _NO_ESTIMATE)
 
 
 def collectives(text: str) -> list[dict[str, Any]]:
-    """How often a program communicates, and the bytes of the results, by operation."""
+    """The number of collectives of a program, and the bytes of their results, by operation."""
     counts: dict[str, list[int]] = defaultdict(lambda: [0, 0])
     for match in _COLLECTIVE.finditer(text):
         entry = counts[match["operation"]]
@@ -146,7 +150,7 @@ def _bytes(bits: str, shape: str) -> int:
 
 
 def compiled(lowered: Any, topology: Topology, root: str) -> dict[str, Any]:
-    """What the compiler says of a lowered function: its costs, or its error at the user's line."""
+    """Compile a lowered function: its costs, or the error with the user's line."""
     start = time.monotonic()
     try:
         executable = lowered.compile()
@@ -167,17 +171,17 @@ def compiled(lowered: Any, topology: Topology, root: str) -> dict[str, Any]:
 
 
 def total(memory: dict[str, int]) -> int:
-    """All bytes that are needed at one time; outputs in the place of arguments count once."""
+    """The peak memory in bytes; outputs that reuse the memory of arguments count once."""
     return int(sum(memory.values()) - 2 * memory.get("aliased", 0))
 
 
 def failed(error: Exception, topology: Topology, root: str) -> dict[str, Any]:
-    """The error of tracing, lowering or compiling, with the user's lines."""
+    """The row for an error of tracing, lowering or compiling, with the user's lines."""
     text = str(error).strip()
     frames = frames_of(error, root)
     if not frames:
-        places = [match.groups() for match in _SOURCE.finditer(text)]
-        own = [(file, line) for file, line in places if is_below(file, root)]
+        locations = [match.groups() for match in _SOURCE.finditer(text)]
+        own = [(file, line) for file, line in locations if is_below(file, root)]
         frames = [
             {"path": str(Path(file).relative_to(root)), "line": int(line), "function": "", "code": ""}
             for file, line in own[:1]

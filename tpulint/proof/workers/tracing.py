@@ -1,6 +1,6 @@
 """Traces a user's module abstractly, and lists all lines that fail: `python -m ...workers.tracing REQUEST`.
 
-Two traces are made, in which branches on traced values are taken and not taken.
+There are two traces: one takes branches on traced values, the other does not.
 Nothing is computed: JAX knows only shapes and dtypes.
 """
 
@@ -20,7 +20,7 @@ from tpulint.proof.workers.hazards import (
     Hazard,
     Hazards,
     executed_lines,
-    noted,
+    recording,
     scalars_replaced,
     user_frame,
 )
@@ -30,7 +30,7 @@ from tpulint.proof.workers.seeds import repeat_random_numbers
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What to trace, and where to leave what comes of it."""
+    """The module to trace, and the files for the results."""
 
     path: str
     expression: str
@@ -42,7 +42,7 @@ class Request:
 
 
 def run(request: Request) -> dict[str, Any]:
-    """What `traced` finds out about the subject of a request."""
+    """The results of `traced` for the module of a request."""
     from tpulint.verify import torchvision_standin
 
     torchvision_standin.install()
@@ -55,7 +55,7 @@ def run(request: Request) -> dict[str, Any]:
 
 
 def traced(subjects: list[Subject], root: str) -> dict[str, Any]:
-    """Hazards, lines that were executed under trace, and what stopped a trace, as plain values."""
+    """The hazards, the executed lines, and the error that stopped a trace, as JSON values."""
     import torchax
 
     environment = torchax.default_env()
@@ -83,7 +83,7 @@ def traced(subjects: list[Subject], root: str) -> dict[str, Any]:
 def _traced(
     subject: Subject, results: Results, root: str, environment: Any, *, branch: bool
 ) -> tuple[list[Hazard], dict[str, set[int]], str]:
-    """One trace, in which branches on traced values are taken, or not."""
+    """The hazards, the executed lines and the error of one trace; `branch` is whether branches are taken."""
     hazards, stopped = Hazards(root, branch=branch), ""
     enter, lines = executed_lines(root)
 
@@ -92,22 +92,22 @@ def _traced(
         with redirected("jax", root), scalars_replaced(hazards):
             yield
 
-    with noted(hazards), _recovering(subject, hazards, results, root):
+    with recording(hazards), _recovering(subject, hazards, results, root):
         sys.settrace(enter)
         try:
             abstractly(subject, environment, mode)
         except BaseException as error:  # the user's code may raise anything
-            hazards.note_error(error, frames_of(error, root))
+            hazards.record_error(error, frames_of(error, root))
             stopped = f"{type(error).__name__}: {error}".splitlines()[0][:300]
         finally:
             sys.settrace(None)
-    hazards.note_leaks()
+    hazards.record_leaks()
     return hazards.found, lines, stopped
 
 
 @contextmanager
 def redirected(device: str, root: str) -> Iterator[None]:
-    """Let what is meant for CUDA go to a device; host tensors get the line in `root` that made them."""
+    """Redirect CUDA devices to a device, and record the line in `root` that creates each host tensor."""
     import torch
     from torch.overrides import TorchFunctionMode
 
@@ -141,9 +141,12 @@ def _is_cuda(value: Any, is_accelerator: Callable[[object], bool]) -> bool:
 
 
 def abstractly(subject: Subject, environment: Any, mode: Callable[[], Any]) -> Any:
-    """Call a subject with abstract arrays in place of its weights and inputs; the shapes of its results.
+    """The shapes of the results of a subject for the shapes of its weights and inputs.
 
-    It is called in a mode, which is entered after torchax's.
+    Args:
+        subject: the module or function.
+        environment: the environment of torchax.
+        mode: a context manager for the call, which is entered after the mode of torchax.
     """
     import jax
 
@@ -155,9 +158,10 @@ def abstractly(subject: Subject, environment: Any, mode: Callable[[], Any]) -> A
 def jax_function(
     subject: Subject, environment: Any, mode: Callable[[], Any]
 ) -> tuple[Callable[..., Any], list[Any]]:
-    """A subject as a function of a random key, its state by name, and the tensors among its inputs.
+    """A subject as a JAX function of a random key, its state by name, and the tensors among its inputs.
 
-    The function gives the arrays among the results.
+    Returns:
+        The function, which returns the arrays among the results, and the tensors among the inputs.
     """
     import jax
     import torch
@@ -165,12 +169,12 @@ def jax_function(
     from torchax import interop
 
     leaves, tree = pytree.tree_flatten((subject.arguments, subject.keywords))
-    places = [i for i, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor)]
+    indices = [i for i, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor)]
 
     def torch_call(state: Any, tensors: Any) -> Any:
         values = list(leaves)
-        for place, tensor in zip(places, tensors, strict=True):
-            values[place] = tensor
+        for index, tensor in zip(indices, tensors, strict=True):
+            values[index] = tensor
         arguments, keywords = pytree.tree_unflatten(values, tree)
         with ExitStack() as stack:
             stack.enter_context(mode())
@@ -180,12 +184,12 @@ def jax_function(
             return subject.call(*arguments, **keywords)
 
     def call(key: Any, state: Any, tensors: Any) -> Any:
-        # torchax cannot wrap a random key, so it travels beside the arguments.
+        # torchax cannot wrap a random key, so it is not an argument of `torch_call`.
         with environment.override_property(prng=key):
             results = interop.jax_view(torch_call)(state, tensors)
         return [leaf for leaf in jax.tree.leaves(results) if isinstance(leaf, jax.Array)]
 
-    return call, [leaves[place] for place in places]
+    return call, [leaves[index] for index in indices]
 
 
 def state_of(subject: Subject) -> dict[str, Any]:
@@ -197,7 +201,7 @@ def state_of(subject: Subject) -> dict[str, Any]:
 
 
 def shape_of(tensor: Any) -> Any:
-    """Shape and dtype of a tensor as JAX sees it."""
+    """The shape and dtype of a tensor in JAX."""
     import jax
     from torchax.ops import mappings
 
@@ -206,11 +210,11 @@ def shape_of(tensor: Any) -> Any:
 
 
 Results = dict[str, list[Any]]
-"""What each module of a subject gave in its calls: tensors of the device `meta` in place of others."""
+"""The results of the calls of each submodule, with tensors on the device `meta`."""
 
 
 def _shapes_of_results(subject: Subject) -> Results:
-    """Call a subject on the host, and note what its modules give; nothing if that fails."""
+    """Call a subject on the CPU, and return the results of its submodules; empty if the call fails."""
     import torch
     from torch.utils import _pytree as pytree
 
@@ -219,18 +223,18 @@ def _shapes_of_results(subject: Subject) -> Results:
         return results
     module: Any = subject.call
 
-    def note(name: str) -> Callable[..., None]:
+    def recorder(name: str) -> Callable[..., None]:
         def hook(_: Any, __: Any, result: Any) -> None:
             shapes = pytree.tree_map_only(torch.Tensor, lambda one: one.detach().to("meta"), result)
             results.setdefault(name, []).append(shapes)
 
         return hook
 
-    handles = [part.register_forward_hook(note(name)) for name, part in module.named_modules()]
+    handles = [part.register_forward_hook(recorder(name)) for name, part in module.named_modules()]
     try:
         with torch.no_grad():
             module(*subject.arguments, **subject.keywords)
-    except Exception:  # the original's own run reports it
+    except Exception:  # the run of the original reports it
         pass
     for handle in handles:
         handle.remove()
@@ -239,7 +243,7 @@ def _shapes_of_results(subject: Subject) -> Results:
 
 @contextmanager
 def _recovering(subject: Subject, hazards: Hazards, results: Results, root: str) -> Iterator[None]:
-    """Let the trace go on after a module that fails, with zeros in the shapes that it gave on the host."""
+    """Continue the trace after a submodule that fails, with zeros of the shapes from the CPU."""
     import jax.numpy as jnp
     import torch
     import torchax
@@ -267,7 +271,7 @@ def _recovering(subject: Subject, hazards: Hazards, results: Results, root: str)
         except Exception as error:
             if number >= len(known):
                 raise
-            hazards.note_error(error, frames_of(error, root))
+            hazards.record_error(error, frames_of(error, root))
             return pytree.tree_map_only(torch.Tensor, zeros, known[number])
 
     torch.nn.Module.__call__ = called

@@ -31,10 +31,12 @@ _RESOLUTION = {"bfloat16": 2.0**-8, "float16": 2.0**-11}
 
 @dataclass(frozen=True, slots=True)
 class Loss:
-    """A tensor that `backward` was called on: its value, its elements added up, and when that was."""
+    """A tensor that `backward` was called on."""
 
     value: float
+    """The sum of its elements."""
     at: float
+    """The processor time of the process at the call, in seconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +60,7 @@ class Record:
     stood_in: tuple[str, ...] = ()
     losses: tuple[Loss, ...] = ()
     began: float = 0.0
-    """When the first module was called."""
+    """The processor time of the process when it called the first module, in seconds."""
     states: tuple[State, ...] = ()
     steps: int = 0
     """The number of steps that the optimizer with the most steps took."""
@@ -115,7 +117,7 @@ class Recorder:
         self._note_losses(torch.autograd)
 
         def begin(*_: object) -> None:
-            self._began = time.perf_counter()
+            self._began = time.process_time()
             first.remove()
             if self._extent.shift:
                 weights = [p for module in self._roots() for p in module.parameters()]
@@ -185,7 +187,7 @@ class Recorder:
         if not self._losses and not self._unread:
             self._start = {id(module): _values(module) for module in self._roots()}
         self._read()
-        self._unread = [(loss, time.perf_counter()) for loss in losses]
+        self._unread = [(loss, time.process_time()) for loss in losses]
 
     def _read(self) -> None:
         for loss, at in self._unread:

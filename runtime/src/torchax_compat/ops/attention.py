@@ -5,8 +5,9 @@ In torchax they are NaN, or have NaN as gradients.
 torchax also raises for a float mask that differs between the elements of a batch.
 
 PyTorch's matrix product combines the dimensions of samples and of heads.
-XLA cannot shard the combined one as the two were, and divides the heads themselves instead, which takes
-collectives for each of the products.
+Where heads are sharded, XLA cannot shard the combined dimension as the two were, and divides the heads
+themselves instead, which takes collectives for each of the products.
+On one device, a step of a GPT with the two dimensions apart takes 8 % more memory.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from torch.nn import functional
 from torchax.ops.mappings import t2j_dtype
 
 from ..patches.declarations import operator
-from ..tensor import arrays
+from ..tensor import arrays, sharding
 from . import splash_attention
 
 _aten = torch.ops.aten
@@ -34,9 +35,10 @@ def _softmax(x: Any, dim: Any, dtype: Any = None) -> Any:
 
 
 def _product(some: torch.Tensor, others: torch.Tensor) -> torch.Tensor:
-    """The product of matrices, whose other dimensions stay apart where JAX traces it."""
+    """The product of matrices, whose other dimensions stay apart where heads may be sharded."""
     values = arrays.array_of(some), arrays.array_of(others)
-    if any(isinstance(value, jax.core.Tracer) for value in values):
+    is_traced = any(isinstance(value, jax.core.Tracer) for value in values)
+    if is_traced and sharding.mesh().shape["model"] > 1:
         return arrays.tensor(jnp.matmul(*values))
     return some @ others
 

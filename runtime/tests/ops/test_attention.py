@@ -84,11 +84,11 @@ def test_transformer_layers_with_padding_on_the_left(compare: Callable[..., None
 
 _SHARDED = """
 import re, jax, numpy, torch, torchax_compat
-from jax.sharding import Mesh, NamedSharding, PartitionSpec
+from jax.sharding import NamedSharding, PartitionSpec
 torchax_compat.enable()
-from torchax_compat.tensor import arrays
-mesh = Mesh(numpy.array(jax.devices()).reshape(1, 4), ("data", "model"))
-by_head = NamedSharding(mesh, PartitionSpec("data", "model"))
+from torchax_compat.tensor import arrays, sharding
+sharding.use(1, model=4)
+by_head = NamedSharding(sharding.mesh(), PartitionSpec("data", "model"))
 query, key, value = (jax.device_put(numpy.ones((2, 4, 8, 16), "float32"), by_head) for _ in range(3))
 
 def loss(query, key, value):

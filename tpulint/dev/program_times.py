@@ -81,7 +81,7 @@ def _row(case: Case, recipe: Recipe) -> str:
         for _ in range(_TURNS):
             plain.append(launch.reference(original, main))
             torchax.append(launch.unwatched(ported, main))
-    name = " ".join((case.name, *recipe.arguments))
+    name = f"`{' '.join((case.name, *recipe.arguments))}`"
     if any(run.status for run in (*plain, *torchax)):
         return f"| {name} | failed | | | | |"
     _, slow = min((seconds(run) for run in plain), key=itemgetter(1))

@@ -142,6 +142,8 @@ def interrupted(project: Path, number: int) -> subprocess.CompletedProcess[bytes
         cwd=project,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
+        # Jobs in the background ignore interruptions, and so do the processes that they start.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     deadline = time.monotonic() + 60
     while not (project / "started").exists() and time.monotonic() < deadline:

@@ -125,6 +125,8 @@ def test_a_signal_ends_the_program_and_removes_the_copies(tmp_path: Path, number
         [sys.executable, "-m", "tpulint", "verify", "--no-trace", "train.py"],
         cwd=tmp_path,
         env={**os.environ, "TMPDIR": str(copies)},
+        # Jobs in the background ignore interruptions, and so do the processes that they start.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     deadline = time.monotonic() + 60
     while not (started.exists() and 2 == len(started.read_text().splitlines())):

@@ -59,7 +59,7 @@ def measure(root: Path, steps: int, warm_up: int = WARM_UP, sizes: Mapping[str, 
         sizes: environment variables of the program.
 
     Raises:
-        subprocess.CalledProcessError: the fix or the program failed.
+        subprocess.CalledProcessError: the fixed program failed.
     """
     with tempfile.TemporaryDirectory(prefix="tpulint-host-time-") as folder:
         script, result = Path(folder, "train_gpt.py"), Path(folder, "result.json")

@@ -87,7 +87,7 @@ def collect(
 
 
 class _DisplayPaths:
-    """Shortens paths for the report: relative to the folder that is analyzed."""
+    """The paths that the report shows, which are relative to the folder that is analyzed."""
 
     def __init__(self, given: Given, settings: Settings) -> None:
         folders = [Path(path) for path in given.named]

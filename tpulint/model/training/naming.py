@@ -14,7 +14,8 @@ _NAMED = re.compile(
     r"|cnn|rnn|lstm|gru|mlp|vgg|bert|gpt|vit|seq2seq|siamese|[a-z]*net_?[a-z]?|(?-i:[GD]))\d*(_|$)",
     re.IGNORECASE,
 )
-#: What a name ends with that tells of a module, and is none: `model_path`, `net_type`, `encoder_output`.
+#: Endings of names that contain the name of a module, for values that are not modules: `model_path`,
+#: `net_type`, `encoder_output`.
 _ABOUT_ONE = re.compile(
     r"_(path|name|dir|file|filename|type|url|cfg|config|kwargs|args|opts?|ckpt|input|output|logit)s?$",
     re.IGNORECASE,
